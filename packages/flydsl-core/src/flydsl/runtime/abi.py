@@ -1,0 +1,86 @@
+"""The C ABI between compiled host stubs and device runtimes (DESIGN §11.3 and §11.4).
+
+A host stub has the C signature ``int32_t stub(const FlyHostContext *context, const void *arguments)``.
+It computes the launch geometry, packs kernel arguments and calls ``context->launch`` once per kernel
+launch with a `FlyLaunch`. A non-zero return stops the stub and is passed on; the caller turns it into
+the exception that the runtime recorded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+__all__ = [
+    "ABI_VERSION",
+    "EXTENT_WRITABLE",
+    "LAUNCH_FUNCTION",
+    "STUB_FUNCTION",
+    "WANTS_EXTENTS",
+    "FlyExtent",
+    "FlyHostContext",
+    "FlyLaunch",
+]
+
+ABI_VERSION = 1
+EXTENT_WRITABLE = 1
+"""Bit of `FlyExtent.flags`: the kernel may write the range."""
+WANTS_EXTENTS = 1
+"""Bit of `FlyHostContext.flags`: the stub must fill `FlyLaunch.extents`."""
+
+
+class FlyExtent(ctypes.Structure):
+    """Bytes that one tensor argument can reach: ``[base + low, base + high)``.
+
+    `argument` counts tensor arguments of the kernel from zero. An empty tensor has low == high.
+    """
+
+    _fields_ = [
+        ("argument", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("base", ctypes.c_uint64),
+        ("low", ctypes.c_int64),
+        ("high", ctypes.c_int64),
+    ]
+
+
+class FlyLaunch(ctypes.Structure):
+    """One kernel launch.
+
+    `grid` counts workgroups, `block` threads, `cluster` workgroups; `dynamic_lds` is in bytes;
+    `kernarg` holds the explicit arguments at the offsets that the code object's metadata lists.
+    """
+
+    _fields_ = [
+        ("abi_version", ctypes.c_uint32),
+        ("device", ctypes.c_int32),
+        ("function", ctypes.c_uint64),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("cluster", ctypes.c_uint32 * 3),
+        ("dynamic_lds", ctypes.c_uint32),
+        ("stream", ctypes.c_uint64),
+        ("kernarg", ctypes.c_uint64),
+        ("kernarg_size", ctypes.c_uint64),
+        ("extents", ctypes.c_uint64),
+        ("extent_count", ctypes.c_uint64),
+    ]
+
+
+class FlyHostContext(ctypes.Structure):
+    """What a stub needs from its runtime.
+
+    `functions` points to an array of ``uint64_t`` function handles, one per kernel of the module in
+    module order; `launch` is the address of ``int32_t launch(const FlyLaunch *)``.
+    """
+
+    _fields_ = [
+        ("abi_version", ctypes.c_uint32),
+        ("device", ctypes.c_int32),
+        ("flags", ctypes.c_uint64),
+        ("launch", ctypes.c_uint64),
+        ("functions", ctypes.c_uint64),
+    ]
+
+
+LAUNCH_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(FlyLaunch))
+STUB_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)

@@ -1,0 +1,81 @@
+"""The interface that a device runtime implements (HIP, the emulator, CUDA, …)."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from flydsl.plugins.payloads import CodeObject, TargetSpec
+
+__all__ = ["DeviceRuntime", "LoadedModule"]
+
+
+class LoadedModule(Protocol):
+    """A code object loaded on one device."""
+
+    def function(self, name: str) -> int:
+        """Return the handle of the kernel called `name` for `FlyLaunch.function`.
+
+        Raises:
+            KeyError: The code object has no such kernel.
+        """
+        ...
+
+    def unload(self) -> None:
+        """Release the module; its handles become invalid."""
+        ...
+
+
+@runtime_checkable
+class DeviceRuntime(Protocol):
+    """Loads code objects and launches kernels on one kind of device."""
+
+    name: str
+    wants_extents: bool
+
+    def device_count(self) -> int:
+        """Return how many devices this runtime drives."""
+        ...
+
+    def device_spec(self, device: int) -> TargetSpec | None:
+        """Return the device's architecture; None when it adapts to the code object (emulator)."""
+        ...
+
+    def load(self, code: CodeObject, device: int) -> LoadedModule:
+        """Load `code` on `device`.
+
+        Raises:
+            TargetError: The runtime or the device cannot run this code object.
+        """
+        ...
+
+    def launch_address(self) -> int:
+        """Return the address of ``int32_t launch(const FlyLaunch *)``."""
+        ...
+
+    def take_error(self) -> BaseException | None:
+        """Return and clear the exception behind the last non-zero launch result of this thread."""
+        ...
+
+    def current_stream(self, device: int) -> int:
+        """Return the stream handle that a launch without a stream uses."""
+        ...
+
+    def synchronize(self, stream: int, device: int) -> None:
+        """Wait for the work on `stream`; raise what it failed with."""
+        ...
+
+    def allocate(self, size: int, device: int) -> int:
+        """Allocate `size` bytes of device memory and return the address."""
+        ...
+
+    def free(self, address: int, device: int) -> None:
+        """Free memory that `allocate` returned."""
+        ...
+
+    def copy_to_device(self, address: int, data: bytes | memoryview, device: int) -> None:
+        """Copy host bytes to device memory."""
+        ...
+
+    def copy_from_device(self, address: int, size: int, device: int) -> bytes:
+        """Copy `size` bytes of device memory to the host."""
+        ...
