@@ -1,0 +1,57 @@
+"""gfx1250: wave32 with 320 KiB of LDS, clusters and a tensor data mover.
+
+Sources: LLVM 22 (register file of 1024 registers per lane and SIMD in granules of 16, the
+occupancy rule that a codegen test compares, LDS granule of 2048 bytes, wait counters). Only the
+split counters exist; the combined wait instruction does not.
+"""
+
+from __future__ import annotations
+
+from flydsl_rocdl.arch.facts import (
+    ArchFacts,
+    BufferFacts,
+    LdsFacts,
+    MatrixShape,
+    RegisterFacts,
+)
+from flydsl_rocdl.arch.gfx12 import SPLIT_COUNTERS
+
+__all__ = ["FACTS"]
+
+FACTS = ArchFacts(
+    name="gfx1250",
+    family="cdna5",
+    summary="AMD gfx1250",
+    wave_size=32,
+    max_waves_per_simd=16,
+    max_groups=32,
+    max_threads_per_block=1024,
+    max_grid=(2**31 - 1, 65535, 65535),
+    registers=RegisterFacts(
+        vgpr_total=1024, vgpr_granule=16, vgpr_max=1024, agpr_max=0, sgpr_max=106
+    ),
+    lds=LdsFacts(capacity=327680, granule=2048, shared_bytes=327680, simds=4, banks=64),
+    buffer=BufferFacts(flags_unbounded=0x21027000, flags_bounded=0x31027000),
+    waits=None,
+    split_counters={**SPLIT_COUNTERS, "asynccnt": 63, "tensorcnt": 3},
+    fp8="ocp",
+    matrix=(
+        MatrixShape(16, 16, 4, "f32", "f32", "f32", "wmma.f32.16x16x4.f32"),
+        MatrixShape(16, 16, 32, "f16", "f16", "f32", "wmma.f32.16x16x32.f16"),
+        MatrixShape(16, 16, 32, "bf16", "bf16", "f32", "wmma.f32.16x16x32.bf16"),
+        MatrixShape(16, 16, 64, "iu8", "iu8", "i32", "wmma.i32.16x16x64.iu8"),
+    ),
+    has=frozenset(
+        {
+            "wmma",
+            "dpp",
+            "permlanex16",
+            "readlane",
+            "ds-swizzle",
+            "split-barrier",
+            "cluster",
+            "tdm",
+            "bf16-cvt",
+        }
+    ),
+)
