@@ -20,6 +20,7 @@ __all__ = [
     "KernelArg",
     "KernelEntry",
     "KernelInfo",
+    "LaunchShape",
     "Pipeline",
     "RuntimeInfo",
     "Stage",
@@ -70,8 +71,8 @@ class ArgLeaf:
     Attributes:
         format: `struct` format character (``P`` is written ``Q``): ``Q q I i H h B b e f d``.
         expression: Python expression of the argument ``v`` that yields the scalar, for the
-            generated dispatch closure, e.g. ``"v.data_ptr()"`` or ``"v.shape[0]"``. Names other than
-            ``v`` are looked up in `ArgSpec.names`.
+            generated dispatch closure, e.g. ``"v.data_ptr()"`` or ``"v.shape[0]"``. Names other
+            than ``v`` are looked up in `ArgSpec.names`.
         low, high: Inclusive range for integers; the closure raises outside it. None: unchecked.
     """
 
@@ -137,7 +138,7 @@ class Pipeline:
         if name not in names:
             raise ValueError(f"no stage {name!r}; the pipeline has {', '.join(names)}")
         at = names.index(name)
-        return Pipeline(self.stages[:at] + (stage,) + self.stages[at:])
+        return Pipeline((*self.stages[:at], stage, *self.stages[at:]))
 
     def inserted_after(self, name: str, stage: Stage) -> Pipeline:
         """Return a pipeline with `stage` placed after the stage called `name`.
@@ -149,7 +150,7 @@ class Pipeline:
         if name not in names:
             raise ValueError(f"no stage {name!r}; the pipeline has {', '.join(names)}")
         at = names.index(name) + 1
-        return Pipeline(self.stages[:at] + (stage,) + self.stages[at:])
+        return Pipeline((*self.stages[:at], stage, *self.stages[at:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,8 @@ class RuntimeInfo:
         formats: Code-object formats it loads.
         device_types: Tensor device types it serves (``"cpu"``, ``"cuda"``).
         emulated: True when it does not drive a real device.
+        default_target: Target text used for a launch when nothing else names one; only for a
+            runtime that adapts to the code object. A notice says so to the user.
     """
 
     name: str
@@ -248,6 +251,7 @@ class RuntimeInfo:
     formats: tuple[str, ...]
     device_types: tuple[str, ...]
     emulated: bool = False
+    default_target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,3 +290,22 @@ class CompileEvent:
     target: str = ""
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchShape:
+    """What a compile knows of one launch, for `Target.check_launch`; None means "only at run time".
+
+    Attributes:
+        kernel: Kernel name, for messages.
+        grid: Workgroups along x, y, z.
+        block: Threads along x, y, z.
+        cluster: Workgroups per cluster along x, y, z.
+        shared_bytes: Static and dynamic shared memory together.
+    """
+
+    kernel: str
+    grid: tuple[int | None, int | None, int | None] = (None, None, None)
+    block: tuple[int | None, int | None, int | None] = (None, None, None)
+    cluster: tuple[int | None, int | None, int | None] = (1, 1, 1)
+    shared_bytes: int | None = None

@@ -1,0 +1,77 @@
+"""The settings of the core; a plugin declares its own next to the code that reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flydsl.config.parsers import boolean, integer, names, path, text
+from flydsl.config.settings import Setting, setting
+
+__all__ = [
+    "COMPILE_ONLY",
+    "DEBUG_INFO",
+    "DEVICE",
+    "DUMP_DIR",
+    "DUMP_IR",
+    "OPT_LEVEL",
+    "PLUGINS_DISABLE",
+    "PLUGINS_TRACE",
+    "TARGET",
+    "VERIFY",
+]
+
+TARGET: Setting[str | None] = setting(
+    "FLYDSL_TARGET",
+    text,
+    None,
+    "architecture to compile for, with optional features as name:feature+:feature-",
+    aliases=("ARCH", "FLYDSL_GPU_ARCH"),
+)
+DEVICE: Setting[str | None] = setting(
+    "FLYDSL_DEVICE",
+    text,
+    None,
+    "runtime for calls without tensors, as name or name:index (see `flydsl doctor`)",
+)
+COMPILE_ONLY: Setting[bool] = setting(
+    "COMPILE_ONLY",
+    boolean,
+    False,
+    "compile but do not launch",
+    aliases=("FLYDSL_COMPILE_ONLY",),
+)
+OPT_LEVEL: Setting[int] = setting(
+    "FLYDSL_COMPILE_OPT_LEVEL", integer(0, 3), 3, "LLVM optimisation level"
+)
+DUMP_IR: Setting[bool] = setting(
+    "FLYDSL_DUMP_IR", boolean, False, "write every compile stage to FLYDSL_DUMP_DIR"
+)
+DUMP_DIR: Setting[Path] = setting(
+    "FLYDSL_DUMP_DIR",
+    path,
+    Path("~/.flydsl/debug").expanduser(),
+    "where FLYDSL_DUMP_IR=1 writes",
+)
+VERIFY: Setting[bool] = setting(
+    "FLYDSL_VERIFY",
+    boolean,
+    False,
+    "run the verifiers after every pass",
+    aliases=("FLYDSL_DEBUG_ENABLE_VERIFIER",),
+)
+DEBUG_INFO: Setting[bool] = setting(
+    "FLYDSL_DEBUG_INFO",
+    boolean,
+    False,
+    "emit source line tables into the code object",
+    aliases=("FLYDSL_DEBUG_ENABLE_DEBUG_INFO",),
+)
+PLUGINS_DISABLE: Setting[tuple[str, ...]] = setting(
+    "FLYDSL_PLUGINS_DISABLE",
+    names,
+    (),
+    "plugins to leave out, by entry-point or distribution name",
+)
+PLUGINS_TRACE: Setting[bool] = setting(
+    "FLYDSL_PLUGINS_TRACE", boolean, False, "print every hook call on stderr"
+)

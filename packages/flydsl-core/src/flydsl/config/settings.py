@@ -1,0 +1,153 @@
+"""Typed settings: what each environment variable means, and the only reads of `os.environ`.
+
+A setting is declared once with `setting(...)`, at import time of the module that uses it, and read
+with ``SETTING.get()``. `scope` overrides settings for the current thread of control, so tests and
+embedding programs need not touch the process environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from flydsl.config.parsers import Parser
+from flydsl.errors import CompilerBug, UserValueError
+
+__all__ = ["Setting", "catalogue", "scope", "setting"]
+
+T = TypeVar("T")
+
+_REGISTRY: dict[str, Setting[Any]] = {}
+"""Declared settings by name; written only while modules are imported."""
+
+_NO_OVERRIDES: Mapping[str, object] = MappingProxyType({})
+_OVERRIDES: ContextVar[Mapping[str, object]] = ContextVar("flydsl_settings", default=_NO_OVERRIDES)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T]):
+    """One environment variable.
+
+    Attributes:
+        name: Variable name.
+        parser: How its text is read.
+        default: Value when neither the variable nor an alias is set to non-empty text.
+        help: One line on what it does.
+        aliases: Other variables consulted after `name`, in order.
+    """
+
+    name: str
+    parser: Parser[Any]
+    default: T
+    help: str
+    aliases: tuple[str, ...] = ()
+
+    def get(self) -> T:
+        """Return the current value: override of `scope`, else environment, else default.
+
+        Raises:
+            UserValueError: The text is not what the setting accepts; names the variable.
+        """
+        overrides = _OVERRIDES.get()
+        if self.name in overrides:
+            value: T = overrides[self.name]  # type: ignore[assignment]
+            return value
+        source = self.source()
+        return self.default if source is None else self._parse(source, os.environ[source].strip())
+
+    def source(self) -> str | None:
+        """Return the name of the variable that supplies the value, or None for the default."""
+        for name in (self.name, *self.aliases):
+            if os.environ.get(name, "").strip():
+                return name
+        return None
+
+    def _parse(self, variable: str, value: str) -> T:
+        try:
+            parsed: T = self.parser.parse(value)
+        except ValueError as error:
+            raise UserValueError(
+                f"the environment variable {variable} has a value that cannot be used",
+                code="FLY-U501",
+                value=value,
+                allowed=self.parser.accepts,
+                hint=f"{variable}: {self.help}",
+            ) from error
+        return parsed
+
+
+def setting(
+    name: str,
+    parser: Parser[Any],
+    default: T,
+    help: str,
+    aliases: tuple[str, ...] = (),
+) -> Setting[T]:
+    """Declare a setting and return its handle; call it at module level.
+
+    Args:
+        name: Environment variable, e.g. ``"FLYDSL_DUMP_IR"``.
+        parser: One of `flydsl.config.parsers`.
+        default: Value when unset; its type may be wider than the parser's (``None``).
+        help: One line for listings and error messages.
+        aliases: Variables consulted after `name`.
+
+    Raises:
+        CompilerBug: Another declaration with the same name differs.
+    """
+    declared = Setting(name, parser, default, help, aliases)
+    known = _REGISTRY.get(name)
+    if known is not None:
+        if (known.parser.kind, known.default, known.aliases) != (parser.kind, default, aliases):
+            raise CompilerBug(f"the setting {name} is declared twice, differently", code="FLY-B501")
+        return known
+    _REGISTRY[name] = declared
+    return declared
+
+
+def catalogue() -> Mapping[str, Setting[Any]]:
+    """Return all settings declared so far by name (plugins declare theirs when imported)."""
+    return MappingProxyType(dict(sorted(_REGISTRY.items())))
+
+
+@contextmanager
+def scope(**values: object) -> Iterator[None]:
+    """Override settings by variable name inside a ``with`` block.
+
+    Text is parsed as the environment's would be; any other value is taken as it is, and None means
+    the default. Overrides nest, follow `contextvars` and do not reach threads started inside.
+
+    Example:
+        ``with scope(FLYDSL_TARGET="toy", COMPILE_ONLY=True): ...``
+
+    Raises:
+        UserValueError: No setting has that name, or the text does not parse.
+    """
+    merged = dict(_OVERRIDES.get())
+    for name, value in values.items():
+        declared = _REGISTRY.get(name)
+        if declared is None:
+            from difflib import get_close_matches  # only needed for the message
+
+            close = get_close_matches(name, _REGISTRY, n=3)
+            raise UserValueError(
+                f"there is no setting {name}",
+                code="FLY-U502",
+                allowed=", ".join(close or sorted(_REGISTRY)),
+            )
+        if value is None:
+            merged[name] = declared.default
+        elif isinstance(value, str):
+            merged[name] = declared._parse(name, value.strip())
+        else:
+            merged[name] = value
+    token = _OVERRIDES.set(merged)
+    try:
+        yield
+    finally:
+        _OVERRIDES.reset(token)

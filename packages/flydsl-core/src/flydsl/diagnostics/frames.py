@@ -1,0 +1,136 @@
+"""Finds the user's place in the source while framework code runs.
+
+A frame is the framework's when its module is part of the core or of a plugin distribution (a
+top-level name ``flydsl`` or ``flydsl_*``), or sets the global ``__flydsl_internal__``; kernel
+families (``flydsl_kernels``) are user code. Frames of the standard library between the user and the
+framework are skipped as well.
+"""
+
+from __future__ import annotations
+
+import os.path
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from types import CodeType, FrameType
+
+from flydsl.errors import FlyDSLError, SourceLocation
+
+__all__ = [
+    "at_user_line",
+    "function_location",
+    "is_framework_module",
+    "user_location",
+    "user_locations",
+]
+
+_USER_PACKAGES = frozenset({"flydsl_kernels"})
+_STDLIB = os.path.normcase(sysconfig.get_path("stdlib")) + os.sep
+_SITE_DIRECTORIES = ("site-packages", "dist-packages")
+
+
+def is_framework_module(name: str) -> bool:
+    """Return whether the module called `name` belongs to FlyDSL or one of its plugins."""
+    top = name.partition(".")[0]
+    return top == "flydsl" or (top.startswith("flydsl_") and top not in _USER_PACKAGES)
+
+
+def user_location(skip: int = 0) -> SourceLocation | None:
+    """Return the innermost place in user code on the current call stack.
+
+    Args:
+        skip: User frames to pass over first.
+
+    Returns:
+        File, line and, where Python recorded them, the columns of the running expression; None if
+        no user frame is on the stack.
+    """
+    for location in islice(_walk(sys._getframe(1)), skip, None):
+        return location
+    return None
+
+
+def user_locations(limit: int = 16) -> tuple[SourceLocation, ...]:
+    """Return the chain of user places on the call stack, innermost first, at most `limit`."""
+    return tuple(islice(_walk(sys._getframe(1)), limit))
+
+
+def function_location(function: Callable[..., object]) -> SourceLocation | None:
+    """Return where a Python function (decorated or not) begins; None if it has no Python code."""
+    inner: object = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    code = getattr(inner, "__code__", None)
+    if not isinstance(code, CodeType):
+        return None
+    return SourceLocation(code.co_filename, code.co_firstlineno)
+
+
+@contextmanager
+def at_user_line(location: SourceLocation | None = None) -> Iterator[None]:
+    """Give every `FlyDSLError` that leaves the block a location, unless it has one.
+
+    Args:
+        location: The place to record; by default that of the caller's user frame.
+    """
+    try:
+        yield
+    except FlyDSLError as error:
+        if error.location is None:
+            error.with_location(location or user_location())
+        raise
+
+
+def _walk(frame: FrameType | None) -> Iterator[SourceLocation]:
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not (
+            is_framework_module(module)
+            or "__flydsl_internal__" in frame.f_globals
+            or _is_stdlib(frame.f_code.co_filename)
+        ):
+            yield _position(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+
+
+@lru_cache(maxsize=1024)
+def _is_stdlib(filename: str) -> bool:
+    if filename.startswith("<frozen "):
+        return True
+    normal = os.path.normcase(filename)
+    if not normal.startswith(_STDLIB):
+        return False
+    return not normal[len(_STDLIB) :].startswith(_SITE_DIRECTORIES)
+
+
+@lru_cache(maxsize=4096)
+def _position(code: CodeType, offset: int) -> SourceLocation:
+    index = max(0, offset) // 2
+    line, end_line, column, end_column = next(
+        islice(code.co_positions(), index, None), (None, None, None, None)
+    )
+    if line is None:
+        return SourceLocation(code.co_filename, code.co_firstlineno)
+    if column is None or end_column is None:
+        return SourceLocation(code.co_filename, line)
+    if end_line != line:
+        end_column = column
+    return SourceLocation(
+        code.co_filename,
+        line,
+        _characters(code.co_filename, line, column),
+        _characters(code.co_filename, line, end_column),
+    )
+
+
+def _characters(filename: str, line: int, column: int) -> int:
+    """Convert a column in UTF-8 bytes, as code objects record it, to one in characters."""
+    import linecache
+
+    text = linecache.getline(filename, line)
+    if not text or text.isascii():
+        return column
+    return len(text.encode()[:column].decode(errors="replace"))
