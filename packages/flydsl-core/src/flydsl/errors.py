@@ -72,7 +72,7 @@ class FlyDSLError(Exception):
 
     Args:
         message: What happened, in one sentence.
-        code: Stable identifier such as ``"FLY-U001"``; the catalogue is `flydsl.diagnostics.codes`.
+        code: Stable identifier such as ``"FLY-U501"``; the catalogue is `flydsl.diagnostics.codes`.
         value: The offending value, shown with `repr` when given.
         allowed: What would have been accepted, as text.
         hint: What to do next, as text.

@@ -80,6 +80,10 @@ class PluginManager:
         problem = self._unusable_hook(plugin, record)
         if problem is None:
             try:
+                # pluggy stops half-way at a mismatch and leaves earlier hooks in place.
+                trial = pluggy.PluginManager("flydsl")
+                trial.add_hookspecs(hookspecs)
+                trial.register(plugin)
                 self._pluggy.register(plugin, name=f"{record.name} ({record.distribution})")
             except ValueError as error:
                 problem = TargetError(
@@ -87,7 +91,6 @@ class PluginManager:
                 )
                 problem.__cause__ = error
             except pluggy.PluginValidationError as error:
-                self._pluggy.unregister(plugin)
                 problem = TargetError(
                     f"{record.owner} implements a hook with the wrong arguments: {error}",
                     code="FLY-T503",

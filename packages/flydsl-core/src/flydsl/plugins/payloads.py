@@ -31,10 +31,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """One architecture with its feature choices, e.g. ``gfx942:sramecc+:xnack-``.
+    """One architecture with its feature choices, e.g. ``arch:feature+:other-``.
 
     Attributes:
-        backend: Name of the plugin that owns the architecture (``"rocdl"``).
+        backend: Name of the plugin that owns the architecture.
         arch: Architecture name.
         features: Sorted ``(name, on)`` pairs; a feature that is not listed means "any".
     """

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flydsl import config
+from flydsl.config import core, parsers, setting
+from flydsl.errors import CompilerBug, UserError, UserValueError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", True), ("TRUE", True), ("Yes", True), ("on", True), ("0", False), ("OFF", False)],
+)
+def test_booleans_accept_the_usual_words(monkeypatch, text, expected):
+    monkeypatch.setenv("FLYDSL_DUMP_IR", text)
+    assert core.DUMP_IR.get() is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "accepted"),
+    [
+        ("FLYDSL_DUMP_IR", "maybe", "1/true/yes/on"),
+        ("FLYDSL_COMPILE_OPT_LEVEL", "4", "from 0 to 3"),
+        ("FLYDSL_COMPILE_OPT_LEVEL", "-1", "from 0 to 3"),
+        ("FLYDSL_COMPILE_OPT_LEVEL", "two", "an integer"),
+    ],
+)
+def test_unusable_text_is_an_error_that_names_the_variable(monkeypatch, name, text, accepted):
+    monkeypatch.setenv(name, text)
+    with pytest.raises(UserError) as caught:
+        config.catalogue()[name].get()
+    shown = str(caught.value)
+    assert name in shown
+    assert repr(text) in shown
+    assert accepted in shown
+    assert isinstance(caught.value, ValueError)
+
+
+def test_blank_text_means_unset(monkeypatch):
+    monkeypatch.setenv("FLYDSL_COMPILE_OPT_LEVEL", "  ")
+    assert core.OPT_LEVEL.get() == 3
+
+
+def test_own_name_comes_before_aliases_and_the_error_names_the_one_used(monkeypatch):
+    for name in ("FLYDSL_TARGET", "ARCH", "FLYDSL_GPU_ARCH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FLYDSL_GPU_ARCH", "third")
+    assert core.TARGET.get() == "third"
+    monkeypatch.setenv("ARCH", "second")
+    assert core.TARGET.get() == "second"
+    monkeypatch.setenv("FLYDSL_TARGET", "first")
+    assert core.TARGET.get() == "first"
+    assert core.TARGET.source() == "FLYDSL_TARGET"
+    monkeypatch.setenv("FLYDSL_DEBUG_ENABLE_VERIFIER", "perhaps")
+    monkeypatch.delenv("FLYDSL_VERIFY", raising=False)
+    with pytest.raises(UserValueError, match="FLYDSL_DEBUG_ENABLE_VERIFIER"):
+        core.VERIFY.get()
+
+
+def test_scope_overrides_nests_and_ends(monkeypatch):
+    monkeypatch.setenv("FLYDSL_TARGET", "outer")
+    with config.scope(FLYDSL_TARGET="inner", COMPILE_ONLY=True, FLYDSL_DUMP_DIR="~/x"):
+        assert core.TARGET.get() == "inner"
+        assert core.COMPILE_ONLY.get() is True
+        assert core.DUMP_DIR.get() == Path("~/x").expanduser()
+        with config.scope(FLYDSL_TARGET=None):
+            assert core.TARGET.get() is None
+            assert core.COMPILE_ONLY.get() is True
+        assert core.TARGET.get() == "inner"
+    assert core.TARGET.get() == "outer"
+
+
+def test_scope_ends_when_the_block_raises():
+    with pytest.raises(KeyError), config.scope(FLYDSL_COMPILE_OPT_LEVEL=1):
+        raise KeyError
+    assert core.OPT_LEVEL.get() == 3
+
+
+def test_scope_refuses_unknown_names_and_bad_text():
+    with (
+        pytest.raises(UserValueError, match="FLYDSL_DUMP_IR") as caught,
+        config.scope(FLYDSL_DUMP_IT=True),
+    ):
+        pass
+    assert caught.value.code == "FLY-U502"
+    with (
+        pytest.raises(UserValueError, match="OPT_LEVEL"),
+        config.scope(FLYDSL_COMPILE_OPT_LEVEL="9"),
+    ):
+        pass
+
+
+def test_same_declaration_is_shared_and_another_is_a_bug():
+    first = setting("FLYDSL_TEST_SHARED", parsers.integer(low=1), 4, "a test")
+    assert setting("FLYDSL_TEST_SHARED", parsers.integer(low=1), 4, "a test") is first
+    with pytest.raises(CompilerBug, match="FLYDSL_TEST_SHARED"):
+        setting("FLYDSL_TEST_SHARED", parsers.integer(low=1), 5, "a test")
+
+
+def test_catalogue_describes_every_core_setting():
+    listed = config.catalogue()
+    for name in core.__all__:
+        declared = getattr(core, name)
+        assert listed[declared.name] is declared
+        assert declared.help
+        assert declared.parser.accepts
+
+
+@pytest.mark.parametrize(
+    ("parser", "good", "value", "bad"),
+    [
+        (parsers.names, " a, b ,,c", ("a", "b", "c"), None),
+        (parsers.choice("Fast", "slow"), "fast", "Fast", "medium"),
+        (parsers.number(0.0, 1.0), "0.25", 0.25, "1.5"),
+        (parsers.number(), "-1e3", -1000.0, "inf"),
+        (parsers.integer(low=1), "7", 7, "0"),
+        (parsers.integer(high=1), "-7", -7, "0x1"),
+        (parsers.text, "x", "x", None),
+    ],
+)
+def test_parsers(parser, good, value, bad):
+    assert parser.parse(good) == value
+    if bad is not None:
+        with pytest.raises(ValueError):  # noqa: PT011 - the caller words the message
+            parser.parse(bad)
