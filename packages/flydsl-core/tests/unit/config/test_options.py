@@ -106,7 +106,8 @@ def test_cache_key_covers_what_changes_the_code_and_nothing_else():
 def test_cache_key_does_not_depend_on_the_process():
     script = (
         "from flydsl.config import CompileOptions\n"
-        "print(CompileOptions(llvm_options={'b': 1, 'a': 'x'}, fastmath={'nsz', 'nnan'}).cache_key())"
+        "options = CompileOptions(llvm_options={'b': 1, 'a': 'x'}, fastmath={'nsz', 'nnan'})\n"
+        "print(options.cache_key())"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     here = CompileOptions(llvm_options={"a": "x", "b": 1}, fastmath="nnan,nsz").cache_key()

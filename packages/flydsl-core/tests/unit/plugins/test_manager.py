@@ -11,15 +11,19 @@ from flydsl.plugins.manager import ANNOUNCING, load_dotted
 from flydsl.plugins.payloads import KernelEntry, RuntimeInfo, TargetInfo
 
 
-def plugin(name, **hooks):
-    """Make a plugin module whose hooks return the given values (or call the given functions)."""
+def plugin(name, **values):
+    """Make a plugin module whose hooks, which take no arguments, return `values`."""
     module = types.ModuleType(name)
-    for hook, value in hooks.items():
-        function = value if callable(value) else (lambda value=value: value)
-        if not callable(value):
-            function = eval("lambda: value", {"value": value})
-        setattr(module, hook, hookimpl(function))
+    for hook, value in values.items():
+        setattr(module, hook, hookimpl(answering(value)))
     return module
+
+
+def answering(value):
+    def answer():
+        return value
+
+    return answer
 
 
 def test_every_hook_is_specified_and_documented():
@@ -104,7 +108,7 @@ def test_unknown_hooks_are_errors_that_suggest_the_name():
 
 def test_hooks_with_wrong_arguments_are_errors():
     wrong = types.ModuleType("wrong")
-    wrong.flydsl_parse_target = hookimpl(lambda words: None)
+    wrong.flydsl_parse_target = hookimpl(lambda words: words)
     with pytest.raises(TargetError, match="'wrong'") as caught, isolated(wrong):
         pass
     assert caught.value.code == "FLY-T503"
@@ -130,7 +134,12 @@ def test_the_same_plugin_twice_is_an_error():
 def test_listeners_and_caches_belong_to_the_set_of_plugins():
     seen = []
     listener = types.ModuleType("listener")
-    listener.flydsl_compile_event = hookimpl(lambda event: seen.append(event))
+
+    @hookimpl
+    def flydsl_compile_event(event):
+        seen.append(event)
+
+    listener.flydsl_compile_event = flydsl_compile_event
     with isolated() as quiet:
         assert not quiet.has_listeners("flydsl_compile_event")
         quiet.cache("x")["key"] = 1

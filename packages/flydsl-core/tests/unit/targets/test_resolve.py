@@ -103,6 +103,13 @@ def backend():
 ONE, TWO = TargetSpec("b", "one"), TargetSpec("b", "two")
 
 
+def answering(value):
+    def answer():
+        return value
+
+    return answer
+
+
 def test_targets_are_listed_parsed_and_created_once(backend):
     assert [info.name for info in known_targets()] == ["one", "two"]
     spec = parse_target("one:fast+")
@@ -186,11 +193,12 @@ def test_no_plugin_says_what_to_install():
 def test_wrong_types_are_refused(backend):
     with pytest.raises(UserTypeError, match="FLY-U510"):
         choose_target(3)
-    broken = types.SimpleNamespace()
-    broken.flydsl_parse_target = hookimpl(lambda text: "text")
-    broken.flydsl_create_target = hookimpl(lambda spec: object())
-    broken.flydsl_pipeline = hookimpl(lambda target: [])
-    broken.flydsl_emit = hookimpl(lambda target: b"")
+    broken = types.SimpleNamespace(
+        flydsl_parse_target=hookimpl(answering("text")),
+        flydsl_create_target=hookimpl(answering(object())),
+        flydsl_pipeline=hookimpl(answering([])),
+        flydsl_emit=hookimpl(answering(b"")),
+    )
     with isolated(broken):
         with pytest.raises(CompilerBug, match="flydsl_parse_target"):
             parse_target("one")
