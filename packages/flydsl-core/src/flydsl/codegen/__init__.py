@@ -1,0 +1,28 @@
+"""Machine code from LLVM IR, in a child process (DESIGN §3, isolation).
+
+LLVM inside llvmlite ends the process on many errors (an LDS overflow, an instruction that the
+target lacks), so it runs in a *codegen worker*: a child that receives LLVM IR and answers with
+object code, assembly and timings. Its diagnostics and its death become a `TargetError` here.
+
+* `request`: what goes in and comes out (`CodegenRequest`, `CodegenResult`).
+* `options`: the LLVM command-line options that a request may name. To allow one more, add it there.
+* `child`: one child process and its pipe; `worker_main` is the program that the child runs.
+* `worker`: `CodegenWorker`, which starts, restarts and routes to children; `shared_worker`,
+  `warm_up`; `WorkerPool` for parallel compiles.
+* `machine_code`: executable memory for the host stubs.
+"""
+
+from flydsl.codegen.options import LLVM_OPTIONS, checked_options
+from flydsl.codegen.request import CodegenRequest, CodegenResult
+from flydsl.codegen.worker import CodegenWorker, WorkerPool, shared_worker, warm_up
+
+__all__ = [
+    "LLVM_OPTIONS",
+    "CodegenRequest",
+    "CodegenResult",
+    "CodegenWorker",
+    "WorkerPool",
+    "checked_options",
+    "shared_worker",
+    "warm_up",
+]
