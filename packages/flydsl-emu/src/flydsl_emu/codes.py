@@ -1,0 +1,22 @@
+"""Error codes of the emulator (``FLY-?7nn``)."""
+
+from __future__ import annotations
+
+__all__ = ["CODES"]
+
+CODES: dict[str, str] = {
+    "FLY-T701": "the bytes are not an AMD code object that the emulator can load",
+    "FLY-T702": "the emulator has no decode table for this architecture",
+    "FLY-T703": "instruction bytes that decode to nothing",
+    "FLY-T704": "an instruction that the emulator does not implement",
+    "FLY-T705": "the launch asks for a kernel set-up that the emulator does not provide",
+    "FLY-U711": "a kernel accessed memory outside every allocation of the launch",
+    "FLY-U712": "a kernel accessed LDS outside its group segment",
+    "FLY-U713": "waves wait for one another forever",
+    "FLY-U714": "a kernel ran more instructions than the step limit allows",
+    "FLY-U715": "a kernel left its own code",
+    "FLY-U716": "a kernel wrote memory that the launch declares read-only",
+    "FLY-U717": "a kernel accessed its private segment out of bounds",
+    "FLY-U718": "a kernel reached a trap instruction",
+    "FLY-U719": "an access is not aligned as the instruction demands",
+}

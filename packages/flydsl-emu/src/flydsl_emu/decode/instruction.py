@@ -1,0 +1,82 @@
+"""What decoding yields: operands and instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+__all__ = ["EXEC", "M0", "SCC", "VCC", "Instruction", "Operand"]
+
+VCC = 106
+M0 = 124
+EXEC = 126
+SCC = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of an instruction.
+
+    Attributes:
+        kind: ``"v"`` vector register, ``"a"`` accumulation register, ``"s"`` scalar source (its
+            encoding: registers, VCC = 106, M0 = 124, EXEC = 126, …), ``"i"`` inline integer,
+            ``"f"`` inline float, ``"l"`` 32-bit literal, ``"k"`` immediate field, ``"off"`` an
+            absent address.
+        index: Register number or scalar encoding; bits of an immediate field that prints unsigned.
+        count: Registers covered.
+        value: Value of a constant: signed integer, float, or unsigned literal.
+        negate, absolute: Float input modifiers; absolute applies first.
+        extend: Sign-extending SDWA selection.
+    """
+
+    kind: str
+    index: int = 0
+    count: int = 1
+    value: int | float = 0
+    negate: bool = False
+    absolute: bool = False
+    extend: bool = False
+
+    def modified(self, negate: bool, absolute: bool) -> Operand:
+        """Return the operand with these input modifiers."""
+        return replace(self, negate=negate, absolute=absolute)
+
+    @property
+    def constant(self) -> bool:
+        """Whether the operand is a value, not a register."""
+        return self.kind in ("i", "f", "l", "k")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One decoded instruction.
+
+    Attributes:
+        pc: Address of its first byte.
+        size: Bytes.
+        format: Encoding family: ``VOP1`` … ``SMEM``.
+        name: Mnemonic without encoding suffix.
+        encoding: ``"e32"``, ``"e64"``, ``"dpp"``, ``"sdwa"`` or empty.
+        operands: Destinations first, as the assembler writes them.
+        mods: Modifiers by name; an absent one has its default. ``op_sel`` and its kin are bit
+            masks over the operands, ``dpp_ctrl`` is the 9-bit field, selections are encodings.
+        target: Branch target address, or None.
+    """
+
+    pc: int
+    size: int
+    format: str
+    name: str
+    encoding: str
+    operands: tuple[Operand, ...]
+    mods: Mapping[str, int] = field(default_factory=dict)
+    target: int | None = None
+
+    def mod(self, name: str, default: int = 0) -> int:
+        """Return the modifier called `name`."""
+        return self.mods.get(name, default)
+
+    def __str__(self) -> str:
+        from flydsl_emu.decode.text import format_instruction
+
+        return format_instruction(self)

@@ -1,0 +1,101 @@
+"""Decode tables: (format, opcode) to mnemonic and operands.
+
+A table is a text file in ``decode/data``, one line an opcode::
+
+    VOP2 1 v_add_f32 e32 vdst:v1 src0:v1 vsrc1:v1
+    VOP2 25 v_add_co_u32 e32 vdst:v1 =vcc2 src0:v1 vsrc1:v1
+
+The columns are format, opcode, mnemonic, encoding suffix (``-`` for none) and the operands in
+assembler order. An operand is ``field:`` and register class with count, or ``=`` and a fixed
+register with count. `flydsl_emu.decode.generate` writes these files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from flydsl.errors import TargetError
+
+__all__ = ["ARCHITECTURES", "Entry", "Slot", "load_table", "parse_table"]
+
+ARCHITECTURES = ("gfx942", "gfx950")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where one operand comes from: an encoding field, or a fixed register (field ``"="``)."""
+
+    field: str
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One opcode of one format."""
+
+    format: str
+    opcode: int
+    name: str
+    encoding: str
+    slots: tuple[Slot, ...]
+
+    def line(self) -> str:
+        """Return the table line of this entry."""
+        slots = (
+            f"={s.kind}{s.count}" if s.field == "=" else f"{s.field}:{s.kind}{s.count}"
+            for s in self.slots
+        )
+        head = f"{self.format} {self.opcode} {self.name} {self.encoding or '-'}"
+        return " ".join((head, *slots))
+
+
+def parse_table(text: str) -> dict[str, dict[int, Entry]]:
+    """Return the entries of a table by format and opcode; ``#`` starts a comment line."""
+    table: dict[str, dict[int, Entry]] = {}
+    slots: dict[str, Slot] = {}
+    for line in text.splitlines():
+        if not line or line[0] == "#":
+            continue
+        form, opcode, name, encoding, *words = line.split(" ")
+        for word in words:
+            if word not in slots:
+                slots[word] = _slot(word)
+        entry = Entry(
+            form,
+            int(opcode),
+            name,
+            "" if encoding == "-" else encoding,
+            tuple([slots[w] for w in words]),
+        )
+        table.setdefault(form, {})[entry.opcode] = entry
+    return table
+
+
+def _slot(word: str) -> Slot:
+    if word[0] == "=":
+        name = word[1:].rstrip("0123456789")
+        return Slot("=", name, int(word[1 + len(name) :]))
+    field, rest = word.split(":")
+    return Slot(field, rest[0], int(rest[1:]))
+
+
+@cache
+def load_table(arch: str) -> Mapping[str, Mapping[int, Entry]]:
+    """Return the table of `arch`.
+
+    Raises:
+        TargetError: There is none.
+    """
+    if arch not in ARCHITECTURES:
+        raise TargetError(
+            "the emulator has no decode table for this architecture",
+            code="FLY-T702",
+            value=arch,
+            allowed=", ".join(ARCHITECTURES),
+        )
+    data = files("flydsl_emu.decode").joinpath("data", f"{arch}.txt")
+    return parse_table(data.read_text(encoding="ascii"))
