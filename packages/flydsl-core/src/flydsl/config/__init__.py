@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from flydsl.config import core, parsers
 from flydsl.config.options import FASTMATH_FLAGS, CompileOptions, compile_options
-from flydsl.config.settings import Setting, catalogue, scope, setting
+from flydsl.config.settings import Setting, VariableReport, catalogue, report, scope, setting
 
 __all__ = [
     "FASTMATH_FLAGS",
     "CompileOptions",
     "Setting",
+    "VariableReport",
     "catalogue",
     "compile_options",
     "core",
     "parsers",
+    "report",
     "scope",
     "setting",
 ]

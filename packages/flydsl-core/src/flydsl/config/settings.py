@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from flydsl.config.parsers import Parser
 from flydsl.errors import CompilerBug, UserValueError
 
-__all__ = ["Setting", "catalogue", "scope", "setting"]
+__all__ = ["Setting", "VariableReport", "catalogue", "report", "scope", "setting"]
 
 T = TypeVar("T")
 
@@ -113,6 +113,49 @@ def setting(
 def catalogue() -> Mapping[str, Setting[Any]]:
     """Return all settings declared so far by name (plugins declare theirs when imported)."""
     return MappingProxyType(dict(sorted(_REGISTRY.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class VariableReport:
+    """One environment variable that concerns FlyDSL.
+
+    Attributes:
+        name: Variable name.
+        value: Its text.
+        problem: Why it cannot be used or has no effect; empty if it is fine.
+    """
+
+    name: str
+    value: str
+    problem: str = ""
+
+
+def report() -> tuple[VariableReport, ...]:
+    """Describe every set variable that a declared setting reads, or that looks as if it should.
+
+    A name that begins with ``FLYDSL_`` and that no setting declared so far reads is reported with
+    the names that are close to it.
+    """
+    from difflib import get_close_matches
+
+    readers = {name: s for s in _REGISTRY.values() for name in (s.name, *s.aliases)}
+    out: list[VariableReport] = []
+    for name, text in sorted(os.environ.items()):
+        reader = readers.get(name)
+        problem = ""
+        if reader is not None and text.strip():
+            try:
+                reader._parse(name, text.strip())
+            except UserValueError as error:
+                problem = f"not usable; allowed: {error.allowed}"
+        elif reader is None and name.startswith("FLYDSL_"):
+            close = get_close_matches(name, readers, n=2)
+            problem = "no setting reads this"
+            problem += f"; did you mean {' or '.join(close)}?" if close else ""
+        else:
+            continue
+        out.append(VariableReport(name, text, problem))
+    return tuple(out)
 
 
 @contextmanager
