@@ -15,6 +15,7 @@ __all__ = ["flydsl_cli_commands"]
 _COMMANDS = (
     "flydsl.cli.plugins_command",
     "flydsl.cli.doctor_command",
+    "flydsl.cli.opt_command",
 )
 
 

@@ -131,12 +131,20 @@ def _alias(fullname: str, target: str) -> ModuleSpec:
 
 
 def _compat_spec(fullname: str) -> ModuleSpec | None:
-    aliases: Mapping[str, str] = importlib.import_module(_ALIAS_TABLE).ALIASES
+    table = importlib.import_module(_ALIAS_TABLE)
+    aliases: Mapping[str, str] = table.ALIASES
     target = aliases.get(fullname)
     if target is not None:
         return _alias(fullname, target)
     if any(name.startswith(fullname + ".") for name in aliases):
         return ModuleSpec(fullname, _GroupLoader(), origin="aliases", is_package=True)  # type: ignore[arg-type]
+    if table.is_public(fullname):
+        there = ", ".join(table.available(fullname)) or "nothing"
+        raise ModuleNotFoundError(
+            f"No module named {fullname!r}: this path of the public API is not provided; "
+            f"there is {there}",
+            name=fullname,
+        )
     return None
 
 
