@@ -16,6 +16,7 @@ from flydsl_rocdl.arch.facts import ArchFacts, BufferFacts, LdsFacts, MatrixShap
 from flydsl_rocdl.arch.occupancy import Occupancy, occupancy
 
 __all__ = [
+    "KFD_VERSION_KEY",
     "KNOWN",
     "ArchFacts",
     "BufferFacts",
@@ -24,7 +25,7 @@ __all__ = [
     "Occupancy",
     "RegisterFacts",
     "WaitFields",
-    "from_gfx_version",
+    "from_kfd_version",
     "looks_like_arch",
     "lookup",
     "occupancy",
@@ -61,7 +62,11 @@ def lookup(name: str) -> ArchFacts:
     return facts
 
 
-def from_gfx_version(version: int) -> str:
+KFD_VERSION_KEY = "gfx_target_version"
+"""Entry of the kernel driver's topology that tells the architecture."""
+
+
+def from_kfd_version(version: int) -> str:
     """Return the architecture name of a kernel-driver version number (90402 is gfx942)."""
     major, minor, step = version // 10000, version // 100 % 100, version % 100
     return f"gfx{major}{minor:x}{step:x}"

@@ -55,7 +55,9 @@ def _facts(name: str, product: str) -> ArchFacts:
         split_counters=SPLIT_COUNTERS,
         fp8="ocp",
         matrix=_MATRIX,
-        has=frozenset({"wmma", "dpp", "permlanex16", "readlane", "ds-swizzle", "split-barrier"}),
+        has=frozenset(
+            {"wmma", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle", "split-barrier"}
+        ),
     )
 
 

@@ -46,6 +46,7 @@ FACTS = ArchFacts(
             "wmma",
             "dpp",
             "permlanex16",
+            "row-xmask",
             "readlane",
             "ds-swizzle",
             "split-barrier",

@@ -1,0 +1,94 @@
+"""Device functions of our own: what the AMD back end has no expansion for.
+
+Each function is written once as LLVM IR through `code.Code`, named ``__fly_<name>`` and inlined
+where it is used. To add one, write it in one of the modules and list it in `FUNCTIONS` with the
+bound of its error in units in the last place, which a test checks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from flydsl_rocdl.devlib import exponential, trigonometry
+from flydsl_rocdl.devlib.code import Code, V
+
+__all__ = ["FUNCTIONS", "DeviceFunction", "definition", "link_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFunction:
+    """One device function on f32.
+
+    Attributes:
+        build: Writes the body.
+        arity: Number of f32 parameters.
+        ulp: Bound of the error in units in the last place; 0 when the hardware states it.
+    """
+
+    build: Callable[[Code], V]
+    arity: int
+    ulp: float
+
+
+FUNCTIONS: Mapping[str, DeviceFunction] = MappingProxyType(
+    {
+        "acos": DeviceFunction(trigonometry.acos, 1, 0.52),
+        "asin": DeviceFunction(trigonometry.asin, 1, 0.52),
+        "atan": DeviceFunction(trigonometry.atan, 1, 0.51),
+        "atan2": DeviceFunction(trigonometry.atan2, 2, 0.52),
+        "cbrt": DeviceFunction(exponential.cbrt, 1, 0.51),
+        "cos": DeviceFunction(trigonometry.cos, 1, 1.6),
+        "cosh": DeviceFunction(exponential.cosh, 1, 3.0),
+        "erf": DeviceFunction(exponential.erf, 1, 1.6),
+        "expm1": DeviceFunction(exponential.expm1, 1, 2.5),
+        "log1p": DeviceFunction(exponential.log1p, 1, 0.52),
+        "pow": DeviceFunction(exponential.pow_, 2, 0.52),
+        "rsqrt": DeviceFunction(exponential.rsqrt, 1, 0),
+        "rsqrt_fast": DeviceFunction(exponential.rsqrt_fast, 1, 0),
+        "sin": DeviceFunction(trigonometry.sin, 1, 1.6),
+        "sinh": DeviceFunction(exponential.sinh, 1, 3.0),
+        "tan": DeviceFunction(trigonometry.tan, 1, 3.5),
+        "tanh": DeviceFunction(exponential.tanh, 1, 2.0),
+    }
+)
+"""Every device function by name."""
+
+_PREFIX = "@__fly_"
+
+
+@functools.cache
+def definition(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the LLVM IR definition of a function and the declarations that it needs."""
+    function = FUNCTIONS[name]
+    code = Code(name, ("float",) * function.arity)
+    text = code.finish(function.build(code))
+    return text, tuple(code.declarations)
+
+
+def link_text(llvm_ir: str) -> str:
+    """Replace the declarations of device functions in a module's text by their definitions."""
+    if _PREFIX not in llvm_ir:
+        return llvm_ir
+    lines, names = [], []
+    present = set()
+    for line in llvm_ir.splitlines():
+        if line.startswith("declare "):
+            symbol = line[line.index("@") : line.index("(", line.index("@"))]
+            if symbol.startswith(_PREFIX):
+                names.append(symbol.removeprefix(_PREFIX))
+                continue
+            present.add(symbol)
+        lines.append(line)
+    extra = []
+    for name in names:
+        text, declarations = definition(name)
+        extra.append(text)
+        for declaration in declarations:
+            symbol = declaration[declaration.index("@") : declaration.index("(")]
+            if symbol not in present:
+                present.add(symbol)
+                extra.append(declaration)
+    return "\n".join([*lines, *extra, ""])

@@ -1,0 +1,157 @@
+"""From a gpu.module in the LLVM dialect to a code object with its resource report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from flydsl import codegen, mlir
+from flydsl.config import CompileOptions
+from flydsl.errors import CompilerBug, SourceLocation, TargetError
+from flydsl.plugins.payloads import CodeObject
+from flydsl_rocdl import devlib, hsaco
+from flydsl_rocdl.llvm_options import LLVM_OPTIONS
+from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, location_of
+from flydsl_rocdl.settings import LLD
+from flydsl_rocdl.target import RocdlTarget
+
+__all__ = ["TRIPLE", "emit", "to_llvm_ir"]
+
+TRIPLE = "amdgcn-amd-amdhsa"
+
+_BACK_END_ERROR = "FLY-T424"
+_LIBRARY_CALL = re.compile(r"@(__oc[a-z]+_\w+)")
+_FUNCTION_IN_MESSAGE = re.compile(r"in function '?([\w.$]+)")
+_LDS_MESSAGE = re.compile(r"local memory \((\d+)\) exceeds limit \((\d+)\)")
+
+
+def _gpu_module(module: Any) -> Any:
+    for op in module.body.operations:
+        if op.operation.name == "gpu.module":
+            return op.operation
+    raise CompilerBug("there is no gpu.module to emit", code="FLY-B611")
+
+
+def _functions(gpu_module: Any) -> Iterator[Any]:
+    for op in gpu_module.regions[0].blocks[0].operations:
+        if op.operation.name == "llvm.func":
+            yield op.operation
+
+
+def _internalise(gpu_module: Any, context: Any) -> None:
+    """Give every function with a body that is not a kernel internal linkage."""
+    internal = mlir.ir.Attribute.parse("#llvm.linkage<internal>", context)
+    for function in _functions(gpu_module):
+        if len(function.regions[0].blocks) and "rocdl.kernel" not in function.attributes:
+            function.attributes["linkage"] = internal
+
+
+def to_llvm_ir(module: Any) -> str:
+    """Return the LLVM IR text of the module's device part, device functions linked in.
+
+    Raises:
+        CompilerBug: The module is not valid, or calls a ROCm device library.
+    """
+    gpu_module = _gpu_module(module)
+    _internalise(gpu_module, module.context)
+    # Translating an invalid module would end the process, so this check is not optional.
+    mlir.verify(gpu_module, "the AMD pipeline")
+    text: str | None = mlir.llvm.translate_module_to_llvmir(gpu_module)
+    if text is None:
+        raise CompilerBug("MLIR cannot translate the device module", code="FLY-B611")
+    called = sorted(set(_LIBRARY_CALL.findall(text)))
+    if called:
+        raise CompilerBug(f"calls of {', '.join(called)} were not lowered", code="FLY-B610")
+    return devlib.link_text(text)
+
+
+def _kernels_with_dynamic_lds(llvm_ir: str) -> frozenset[str]:
+    symbol = f"@{DYNAMIC_LDS}"
+    if symbol not in llvm_ir:
+        return frozenset()
+    found = set()
+    for body in llvm_ir.split("\ndefine ")[1:]:
+        name, _, rest = body.partition("(")
+        if symbol in rest.partition("\n}")[0]:
+            found.add(name.rpartition("@")[2])
+    return frozenset(found)
+
+
+def _kernel_locations(module: Any) -> Mapping[str, SourceLocation | None]:
+    return {
+        str(function.attributes["sym_name"].value): location_of(function)
+        for function in _functions(_gpu_module(module))
+        if "rocdl.kernel" in function.attributes
+    }
+
+
+def _explain(error: TargetError, module: Any, target: RocdlTarget) -> TargetError:
+    """Say what a back-end error means, at the user's kernel."""
+    locations = _kernel_locations(module)
+    named = _FUNCTION_IN_MESSAGE.search(error.message)
+    location = locations.get(named.group(1)) if named else None
+    if location is None and len(locations) == 1:
+        location = next(iter(locations.values()))
+    lds = _LDS_MESSAGE.search(error.message)
+    if lds:
+        return TargetError(
+            f"the kernel needs {lds.group(1)} bytes of local data share",
+            code="FLY-T610",
+            value=int(lds.group(1)),
+            allowed=f"at most {lds.group(2)} bytes per workgroup on {target.arch}",
+            location=location,
+        )
+    if error.code != _BACK_END_ERROR:
+        error.with_location(location)
+        return error
+    return TargetError(
+        f"the AMD back end refuses the kernel for {target.name}: {error.message}",
+        code="FLY-T611",
+        hint="an instruction or a type that this architecture lacks is the usual cause",
+        location=location,
+    )
+
+
+def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObject:
+    """Compile the device part of `module`.
+
+    Args:
+        module: A module whose gpu.module went through the AMD pipeline.
+        target: The target.
+        options: Compile options; `dump_ir` also asks for the assembly text.
+
+    Returns:
+        The code object with one `KernelInfo` per kernel.
+
+    Raises:
+        TargetError: The back end refuses the kernel, at the kernel's line.
+        CompilerBug: The module is not what the pipeline should leave.
+    """
+    llvm_ir = to_llvm_ir(module)
+    request = codegen.CodegenRequest(
+        llvm_ir=llvm_ir,
+        triple=TRIPLE,
+        cpu=target.arch,
+        features=target.llvm_features,
+        opt_level=options.opt_level,
+        want_asm=options.dump_ir,
+        options=codegen.checked_options(dict(options.llvm_options), LLVM_OPTIONS),
+    )
+    try:
+        result = codegen.shared_worker().compile(request)
+    except TargetError as error:
+        raise _explain(error, module, target) from error
+    lld = LLD.get()
+    if lld is None:
+        data = hsaco.link_object(result.object)
+    else:
+        data = hsaco.link_with_lld(result.object, str(lld))
+    return CodeObject(
+        format=target.object_format,
+        target=target.spec,
+        data=data,
+        kernels=hsaco.kernel_infos(data, target.facts, _kernels_with_dynamic_lds(llvm_ir)),
+        isa=result.asm,
+        remarks=result.remarks,
+    )

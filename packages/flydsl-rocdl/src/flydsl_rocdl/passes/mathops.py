@@ -1,0 +1,207 @@
+"""The ``math`` dialect: LLVM intrinsics that the back end expands, and device-library functions.
+
+The usual conversion would call ROCm's device libraries, which we do not need. Accuracy, in units in
+the last place of the result:
+
+* ``sqrt``, ``fma``, ``absf``, ``floor``, ``ceil``, ``trunc``, ``round``, ``roundeven``,
+  ``copysign``: exact or correctly rounded, f16 to f64.
+* ``exp``, ``exp2``, ``log``, ``log2``, ``log10`` in f32: as LLVM's AMDGPU expansion, at most 2.
+* ``rsqrt`` in f32: the hardware instruction (1), scaled around denormals.
+* ``sin``, ``cos``, ``tanh``, ``erf``, ``pow``, … in f32: see `flydsl_rocdl.devlib`.
+* f16 and bf16 transcendentals: computed in f32 and rounded once.
+
+With the ``afn`` fast-math flag the hardware approximations are used instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl_rocdl.devlib import FUNCTIONS
+from flydsl_rocdl.passes.builder import Value
+from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
+from flydsl_rocdl.passes.memtypes import element_of
+
+__all__: list[str] = []
+
+_EXACT = {
+    "math.sqrt": "llvm.intr.sqrt",
+    "math.fma": "llvm.intr.fma",
+    "math.absf": "llvm.intr.fabs",
+    "math.floor": "llvm.intr.floor",
+    "math.ceil": "llvm.intr.ceil",
+    "math.trunc": "llvm.intr.trunc",
+    "math.round": "llvm.intr.round",
+    "math.roundeven": "llvm.intr.roundeven",
+    "math.copysign": "llvm.intr.copysign",
+}
+_EXPANDED = {
+    "math.exp": "llvm.intr.exp",
+    "math.exp2": "llvm.intr.exp2",
+    "math.log": "llvm.intr.log",
+    "math.log2": "llvm.intr.log2",
+    "math.log10": "llvm.intr.log10",
+}
+_LIBRARY = {
+    "math.sin": "sin",
+    "math.cos": "cos",
+    "math.tan": "tan",
+    "math.tanh": "tanh",
+    "math.erf": "erf",
+    "math.powf": "pow",
+    "math.expm1": "expm1",
+    "math.log1p": "log1p",
+    "math.sinh": "sinh",
+    "math.cosh": "cosh",
+    "math.atan": "atan",
+    "math.atan2": "atan2",
+    "math.asin": "asin",
+    "math.acos": "acos",
+    "math.cbrt": "cbrt",
+}
+_HARDWARE = {"math.sin": "llvm.intr.sin", "math.cos": "llvm.intr.cos"}
+_BITS = {
+    "math.ctpop": ("llvm.intr.ctpop", False),
+    "math.ctlz": ("llvm.intr.ctlz", True),
+    "math.cttz": ("llvm.intr.cttz", True),
+    "math.absi": ("llvm.intr.abs", True),
+}
+
+
+def _flags(op: Any) -> dict[str, str]:
+    if "fastmath" not in op.attributes:
+        return {}
+    text = str(op.attributes["fastmath"])
+    return {"fastmathFlags": text.replace("#arith.fastmath", "#llvm.fastmath")}
+
+
+def _approximate(op: Any) -> bool:
+    text = _flags(op).get("fastmathFlags", "")
+    return "afn" in text or "fast>" in text
+
+
+def _with_element(type_text: str, element: str) -> str:
+    count, _ = element_of(type_text)
+    return f"vector<{count}x{element}>" if count else element
+
+
+def _in_f32(low: Lowering, op: Any) -> tuple[list[Value], bool]:
+    """Return the operands as f32, and whether they had to be widened.
+
+    Raises:
+        TargetError: The element type is wider than f32.
+    """
+    text = str(op.result.type)
+    _, element = element_of(text)
+    if element == "f32":
+        return list(op.operands), False
+    if element not in ("f16", "bf16"):
+        raise refuse(
+            op,
+            f"{op.name.removeprefix('math.')} is not available for {element} on AMD GPUs",
+            code="FLY-T631",
+            allowed="f32, f16, bf16",
+        )
+    wide = low.b.type(_with_element(text, "f32"))
+    return [low.b.value("llvm.fpext", wide, (v,)) for v in op.operands], True
+
+
+def _narrow(low: Lowering, op: Any, value: Value, widened: bool) -> list[Value]:
+    return [low.b.value("llvm.fptrunc", op.result.type, (value,)) if widened else value]
+
+
+@rule(*_EXACT)
+def exact(low: Lowering, op: Any) -> list[Value]:
+    """Operations that hardware or the back end computes exactly in every type."""
+    return [low.b.value(_EXACT[op.name], op.result.type, list(op.operands), _flags(op))]
+
+
+@rule(*_EXPANDED)
+def expanded(low: Lowering, op: Any) -> list[Value]:
+    """Transcendentals with an expansion in the back end."""
+    operands, widened = _in_f32(low, op)
+    value = low.b.value(_EXPANDED[op.name], operands[0].type, operands, _flags(op))
+    return _narrow(low, op, value, widened)
+
+
+@rule("math.rsqrt")
+def rsqrt(low: Lowering, op: Any) -> list[Value]:
+    """Reciprocal square root."""
+    _, element = element_of(str(op.result.type))
+    if element == "f64":
+        one = _splat(low, op.result.type, "1.0")
+        root = low.b.value("llvm.intr.sqrt", op.result.type, list(op.operands), _flags(op))
+        return [low.b.value("llvm.fdiv", op.result.type, (one, root), _flags(op))]
+    operands, widened = _in_f32(low, op)
+    name = "rsqrt_fast" if _approximate(op) else "rsqrt"
+    return _narrow(low, op, _elementwise(low, name, operands), widened)
+
+
+@rule(*_LIBRARY)
+def library(low: Lowering, op: Any) -> list[Value]:
+    """Functions of our own device library."""
+    operands, widened = _in_f32(low, op)
+    if op.name in _HARDWARE and _approximate(op):
+        value = low.b.value(_HARDWARE[op.name], operands[0].type, operands, _flags(op))
+    else:
+        value = _elementwise(low, _LIBRARY[op.name], operands)
+    return _narrow(low, op, value, widened)
+
+
+@rule("math.fpowi")
+def integer_power(low: Lowering, op: Any) -> list[Value]:
+    """Power with an integer exponent, through the real power."""
+    b = low.b
+    base, exponent = op.operands
+    text = str(op.result.type)
+    _, element = element_of(text)
+    wide = b.type(_with_element(text, "f32"))
+    if element not in ("f32", "f16", "bf16"):
+        raise refuse(op, f"pow is not available for {element} on AMD GPUs", code="FLY-T631",
+                     allowed="f32, f16, bf16")  # fmt: skip
+    x = base if element == "f32" else b.value("llvm.fpext", wide, (base,))
+    y = b.value("llvm.sitofp", wide, (exponent,))
+    return _narrow(low, op, _elementwise(low, "pow", [x, y]), element != "f32")
+
+
+@rule(*_BITS)
+def bits(low: Lowering, op: Any) -> list[Value]:
+    """Bit counts and the integer absolute value."""
+    name, has_flag = _BITS[op.name]
+    key = "is_int_min_poison" if name.endswith("abs") else "is_zero_poison"
+    attributes = {key: "false"} if has_flag else None
+    return [low.b.value(name, op.result.type, list(op.operands), attributes)]
+
+
+@rule("math.isnan", "math.isinf", "math.isfinite", "math.isnormal")
+def classify(low: Lowering, op: Any) -> list[Value]:
+    """Floating-point classes, by LLVM's class mask."""
+    mask = {"isnan": 3, "isinf": 0x204, "isfinite": 0x1F8, "isnormal": 0x108}[op.name[5:]]
+    return [
+        low.b.value(
+            "llvm.intr.is.fpclass", op.result.type, list(op.operands), {"bit": f"{mask} : i32"}
+        )
+    ]
+
+
+def _splat(low: Lowering, result: Any, text: str) -> Value:
+    type_text = str(result)
+    value = f"dense<{text}> : {type_text}" if type_text[0] == "v" else f"{text} : {type_text}"
+    return low.b.value("llvm.mlir.constant", result, (), {"value": value})
+
+
+def _elementwise(low: Lowering, name: str, operands: list[Value]) -> Value:
+    """Call a scalar device-library function on scalars or on every element of vectors."""
+    assert name in FUNCTIONS, name
+    b = low.b
+    kind = operands[0].type
+    count, _ = element_of(str(kind))
+    scalar = b.type("f32")
+    if not count:
+        return low.call(name, scalar, operands)
+    out = b.value("llvm.mlir.poison", kind)
+    for i in range(count):
+        at = b.constant(i)
+        parts = [b.value("llvm.extractelement", scalar, (v, at)) for v in operands]
+        out = b.value("llvm.insertelement", kind, (out, low.call(name, scalar, parts), at))
+    return out

@@ -1,0 +1,199 @@
+"""Pointers: their types, arithmetic and conversions, local data share, loads and stores.
+
+A ``!fly.ptr`` becomes an LLVM pointer in the address space that the target gives its space. Static
+LDS is an internal global of address space 3 per allocation; dynamic LDS one external array without
+a size, aligned to 1024 bytes, that starts after the static part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl_rocdl.passes.builder import Value
+from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, Lowering, refuse, rule
+from flydsl_rocdl.passes.memtypes import PointerType, bit_width, element_of, storage
+from flydsl_rocdl.target import ADDRESS_SPACES
+
+__all__ = ["llvm_pointer", "load", "store"]
+
+_SHARED = ADDRESS_SPACES["shared"]
+_DYNAMIC_ALIGN = 1024
+_DENSE_BITS = 8
+
+
+def llvm_pointer(low: Lowering, kind: PointerType) -> Any:
+    """Return the LLVM type of a Fly pointer.
+
+    Raises:
+        TargetError: AMD GPUs have no such address space.
+    """
+    number = ADDRESS_SPACES.get(kind.space)
+    if number is None:
+        raise refuse(
+            low.op, f"AMD GPUs have no address space {kind.space!r}", code="FLY-T630",
+            allowed=", ".join(ADDRESS_SPACES),
+        )  # fmt: skip
+    return low.b.pointer(number)
+
+
+def _result_kind(low: Lowering, op: Any) -> PointerType:
+    kind = low.pointer_kind(op.result.type)
+    if kind is None:
+        raise refuse(op, f"{op.name} gives {op.result.type}, not a pointer", code="FLY-T630")
+    return kind
+
+
+def load(low: Lowering, pointer: Value, kind: PointerType, result: Any) -> Value:
+    """Load a number or vector of type `result` with the pointer's alignment."""
+    b = low.b
+    text = str(result)
+    stored = storage(text)
+    if stored == text:
+        return b.load(pointer, result, kind.align)
+    value = b.load(pointer, b.type(stored), kind.align)
+    if element_of(text)[1] == "i1":
+        return b.value("llvm.trunc", result, (value,))
+    return b.cast(value, result)
+
+
+def store(low: Lowering, value: Value, pointer: Value, kind: PointerType) -> None:
+    """Store a number or vector of numbers with the pointer's alignment."""
+    b = low.b
+    text = str(value.type)
+    stored = storage(text)
+    if stored != text:
+        kept = b.type(stored)
+        if element_of(text)[1] == "i1":
+            value = b.value("llvm.zext", kept, (value,))
+        else:
+            value = b.cast(value, kept)
+    b.store(value, pointer, kind.align)
+
+
+@rule("fly.add_offset")
+def add_offset(low: Lowering, op: Any) -> list[Value]:
+    """Advance a pointer by elements."""
+    b = low.b
+    kind = low.operand_pointer(op, 0)
+    pointer, offset = op.operands
+    bits = kind.bits
+    if bits >= _DENSE_BITS:
+        return [b.gep(pointer, offset, b.type(storage(kind.element)))]
+    # Elements that share bytes: the offset addresses a whole byte.
+    width = str(offset.type)
+    scaled = b.binary("llvm.mul", offset, b.constant(bits, width))
+    return [b.gep(pointer, b.binary("llvm.ashr", scaled, b.constant(3, width)), b.type("i8"))]
+
+
+@rule("fly.recast_iter")
+def recast(low: Lowering, op: Any) -> list[Value]:
+    """Change the element type; the address stays."""
+    low.operand_pointer(op, 0)
+    return [op.operands[0]]
+
+
+@rule("fly.inttoptr")
+def from_integer(low: Lowering, op: Any) -> list[Value]:
+    """Make a pointer from an address."""
+    return [low.b.value("llvm.inttoptr", llvm_pointer(low, _result_kind(low, op)), op.operands)]
+
+
+@rule("fly.ptrtoint")
+def to_integer(low: Lowering, op: Any) -> list[Value]:
+    """Return a pointer's address."""
+    low.operand_pointer(op, 0)
+    return [low.b.value("llvm.ptrtoint", op.result.type, op.operands)]
+
+
+@rule("fly.to_llvm_ptr")
+def to_llvm(low: Lowering, op: Any) -> list[Value]:
+    """Hand out the LLVM pointer, in another address space if asked for."""
+    (pointer,) = op.operands
+    if pointer.type == op.result.type:
+        return [pointer]
+    return [low.b.value("llvm.addrspacecast", op.result.type, (pointer,))]
+
+
+def _global(low: Lowering, symbol: str, size: int, align: int, linkage: str) -> None:
+    """Create a global in LDS at the start of the module."""
+    b = low.b
+    b.at_start(low.module)
+    b.region_op(
+        "llvm.mlir.global",
+        {
+            "sym_name": f'"{symbol}"',
+            "global_type": f"!llvm.array<{size} x i8>",
+            "linkage": f"#llvm.linkage<{linkage}>",
+            "addr_space": f"{_SHARED} : i32",
+            "alignment": f"{align} : i64",
+            "visibility_": "0 : i64",
+            "unnamed_addr": "0 : i64",
+        },
+    )
+
+
+def _address_of(low: Lowering, op: Any, symbol: str) -> Value:
+    low.b.at(op)
+    return low.b.value(
+        "llvm.mlir.addressof", low.b.pointer(_SHARED), (), {"global_name": f"@{symbol}"}
+    )
+
+
+@rule("fly.alloca")
+def allocate(low: Lowering, op: Any) -> list[Value]:
+    """Allocate LDS for the workgroup, or private memory for the lane."""
+    b = low.b
+    kind = _result_kind(low, op)
+    size = int(op.attributes["bytes"])
+    if kind.space == "shared":
+        symbol = str(op.attributes["sym"].value)
+        if symbol not in low.symbols:
+            low.symbols.add(symbol)
+            _global(low, symbol, size, kind.align, "internal")
+        return [_address_of(low, op, symbol)]
+    if kind.space != "register":
+        raise refuse(op, f"memory in the space {kind.space!r} cannot be allocated in a kernel",
+                     code="FLY-T630", allowed="shared, register")  # fmt: skip
+    b.at_start(low.function)
+    count = b.constant(size)
+    pointer = b.value(
+        "llvm.alloca", llvm_pointer(low, kind), (count,),
+        {"elem_type": "i8", "alignment": f"{kind.align} : i64"},
+    )  # fmt: skip
+    b.at(op)
+    return [pointer]
+
+
+@rule("fly.get_dyn_shared")
+def dynamic_shared(low: Lowering, op: Any) -> list[Value]:
+    """Return the start of the launch's dynamic LDS."""
+    if DYNAMIC_LDS not in low.symbols:
+        low.symbols.add(DYNAMIC_LDS)
+        _global(low, DYNAMIC_LDS, 0, _DYNAMIC_ALIGN, "external")
+    return [_address_of(low, op, DYNAMIC_LDS)]
+
+
+@rule("fly.ptr_load")
+def load_value(low: Lowering, op: Any) -> list[Value]:
+    """Load a number or a vector."""
+    kind = low.operand_pointer(op, 0)
+    _check_dense(op, kind, str(op.result.type))
+    return [load(low, op.operands[0], kind, op.result.type)]
+
+
+@rule("fly.ptr_store")
+def store_value(low: Lowering, op: Any) -> list[Value]:
+    """Store a number or a vector."""
+    kind = low.operand_pointer(op, 1)
+    value, pointer = op.operands
+    _check_dense(op, kind, str(value.type))
+    store(low, value, pointer, kind)
+    return []
+
+
+def _check_dense(op: Any, kind: PointerType, text: str) -> None:
+    if kind.element != "i1" and bit_width(text) % _DENSE_BITS:
+        raise refuse(
+            op, f"a single {text} is not a whole number of bytes in memory", code="FLY-T633",
+            allowed="vectors that fill bytes",
+        )  # fmt: skip

@@ -1,0 +1,20 @@
+"""Settings of the AMD target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flydsl.config import Setting, parsers, setting
+
+__all__ = ["LLD", "VISIBLE_DEVICES"]
+
+LLD: Setting[Path | None] = setting(
+    "FLYDSL_ROCDL_LLD", parsers.path, None, "external ld.lld to link code objects with"
+)
+VISIBLE_DEVICES: Setting[tuple[str, ...]] = setting(
+    "HIP_VISIBLE_DEVICES",
+    parsers.names,
+    (),
+    "AMD devices that HIP programs may use; the first one is the current device",
+    aliases=("ROCR_VISIBLE_DEVICES",),
+)

@@ -1,0 +1,135 @@
+"""Device functions, compiled for the host: error bounds over all magnitudes and special values."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flydsl_rocdl.devlib import FUNCTIONS, definition, link_text
+
+llvm = pytest.importorskip("llvmlite.binding")
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "acos": np.arccos,
+    "asin": np.arcsin,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "cbrt": np.cbrt,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "pow": np.power,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+SPECIAL = np.array(
+    [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 2, -2, 3, -3, 1e-45, -1e-45, 1e-39,
+     3.4e38, -3.4e38, 1.5, -1.5, 1e10, 2.0**30, 2.0**31, -(2.0**100)], np.float32,
+)  # fmt: skip
+COUNT = 30_000
+
+
+@functools.cache
+def _host_function(name: str) -> Callable[..., Any]:
+    """Compile a loop over the function for this machine."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    text, declarations = definition(name)
+    arity = FUNCTIONS[name].arity
+    loads = "\n".join(
+        f"  %g{i} = getelementptr float, ptr %p{i}, i64 %i\n  %x{i} = load float, ptr %g{i}"
+        for i in range(arity)
+    )
+    pointers = ", ".join(f"ptr %p{i}" for i in range(arity))
+    arguments = ", ".join(f"float %x{i}" for i in range(arity))
+    source = (
+        "\n".join(declarations)
+        + f"""
+{text}
+define void @loop({pointers}, ptr %o, i64 %n) {{
+entry:
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %j, %next ]
+{loads}
+  %r = call float @__fly_{name}({arguments})
+  %g = getelementptr float, ptr %o, i64 %i
+  store float %r, ptr %g
+  %j = add i64 %i, 1
+  %c = icmp eq i64 %j, %n
+  br i1 %c, label %done, label %next
+done:
+  ret void
+}}
+"""
+    )
+    module = llvm.parse_assembly(source)
+    module.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=1)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (arity + 1), ctypes.c_int64)
+    function = kind(engine.get_function_address("loop"))
+
+    def call(*inputs: Any) -> Any:
+        assert engine is not None  # owns the code
+        out = np.empty_like(inputs[0])
+        function(*(x.ctypes.data for x in inputs), out.ctypes.data, len(out))
+        return out
+
+    return call
+
+
+def _inputs(arity: int) -> list[list[Any]]:
+    rng = np.random.default_rng(7)
+    any_bits = [
+        rng.integers(0, 2**32, COUNT, dtype=np.uint32).view(np.float32) for _ in range(arity)
+    ]
+    moderate = [rng.normal(0, 3, COUNT).astype(np.float32) for _ in range(arity)]
+    grid = np.meshgrid(*[SPECIAL] * arity)
+    return [any_bits, moderate, [axis.ravel().copy() for axis in grid]]
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCES))
+def test_error_bound(name: str) -> None:
+    function = FUNCTIONS[name]
+    for inputs in _inputs(function.arity):
+        got = _host_function(name)(*inputs)
+        with np.errstate(all="ignore"):
+            want = REFERENCES[name](*(x.astype(np.float64) for x in inputs))
+            nearest = want.astype(np.float32)
+            unit = np.spacing(np.maximum(np.abs(nearest), np.float32(2.0**-126)))
+            error = np.abs(got.astype(np.float64) - want) / unit
+            error[got == nearest] = np.where(np.isinf(nearest), 0, error)[got == nearest]
+        both_nan = np.isnan(got) & np.isnan(want)
+        error[both_nan] = 0
+        worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
+        assert error[worst] <= function.ulp, [x[worst] for x in inputs]
+        signs = np.signbit(got) == np.signbit(nearest)
+        assert np.all(signs | both_nan)
+
+
+def test_every_function_has_a_reference_or_is_hardware() -> None:
+    assert {n for n, f in FUNCTIONS.items() if f.ulp} == REFERENCES.keys()
+
+
+def test_declarations_become_definitions_once() -> None:
+    text = (
+        "declare float @__fly_tanh(float)\n\ndeclare float @llvm.fma.f32(float, float, float)\n"
+        "define float @f(float %x) {\n  %y = call float @__fly_tanh(float %x)\n  ret float %y\n}\n"
+    )
+    linked = link_text(text)
+    assert linked.count("@llvm.fma.f32(float, float, float)\n") == 1
+    assert "define internal float @__fly_tanh" in linked
+    llvm.parse_assembly(linked).verify()
+    assert link_text("define void @f() { ret void }") == "define void @f() { ret void }"
