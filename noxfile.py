@@ -1,0 +1,135 @@
+"""Automation of the workspace: ``nox -l`` lists the sessions.
+
+Every session makes its own environment, except under ``nox --no-venv``: then the environment that
+runs nox must hold what the session needs. The Makefile uses that to check everything in one
+``.venv``, because an environment costs about 650 MB.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+from nox.virtualenv import PassthroughEnv
+
+ROOT = Path(__file__).parent
+PACKAGES = sorted(path.name for path in (ROOT / "packages").iterdir() if path.is_dir())
+SOURCES = [f"packages/{package}/src" for package in PACKAGES]
+TARGETS = ("gfx942", "gfx950")
+# Runs with an empty working directory, so that only installed distributions can be imported.
+COMPILE_WITHOUT_NUMPY = ROOT / "tools" / "compile_vector_add.py"
+
+nox.options.sessions = ["lint", "types", "layers", "tests", "workspace", "docs"]
+nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = True
+nox.needs_version = ">=2025.5"
+
+
+def _install(session: nox.Session, *groups: str, packages: bool = True) -> None:
+    """Install the workspace's distributions, editable, and the dependency groups named."""
+    if isinstance(session.virtualenv, PassthroughEnv):
+        return
+    session.install("--upgrade", "pip>=25.1")
+    arguments = [f"--group={group}" for group in groups]
+    if packages:
+        arguments += [part for package in PACKAGES for part in ("-e", f"packages/{package}")]
+    session.install("-c", "constraints/torch-cpu.txt", *arguments)
+
+
+@nox.session
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def tests(session: nox.Session, package: str) -> None:
+    """Run one package's tests; arguments after ``--`` go to pytest."""
+    _install(session, "test", "torch")
+    session.run("pytest", "-n", "auto", f"packages/{package}/tests", *session.posargs)
+
+
+@nox.session
+def workspace(session: nox.Session) -> None:
+    """Run the tests of the workspace itself: its tools and examples."""
+    _install(session, "test")
+    session.run("pytest", "-n", "auto", "tools/tests", "tests", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, formatting, budgets, declared dependencies and changelog fragments."""
+    _install(session, "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("python", "tools/check_budgets.py")
+    for package in PACKAGES:
+        with session.chdir(ROOT / "packages" / package):
+            session.run("deptry", "src")
+            session.run("towncrier", "build", "--draft", silent=True)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types: strictly in the sources, less so in tests and scripts."""
+    _install(session, "types")
+    session.run("mypy", *SOURCES, "tools/check_budgets.py", "noxfile.py")
+    session.run("mypy", "examples", "benchmarks")
+    # Test modules of different packages share names, so each package is a run of its own.
+    for folder in [*(f"packages/{package}/tests" for package in PACKAGES), "tests", "tools/tests"]:
+        session.run("mypy", "--config-file=tests/mypy.ini", folder)
+
+
+@nox.session
+def layers(session: nox.Session) -> None:
+    """Check who may import whom."""
+    _install(session, "lint")
+    session.run("lint-imports", "--no-logo")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Check the documentation: links and anchors, and every Python block by running it."""
+    _install(session, "docs")
+    session.run("pytest", "-n", "auto", "tests/docs", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run the examples in the emulator for every architecture that they name."""
+    _install(session)
+    for target in TARGETS:
+        for example in sorted((ROOT / "examples").glob("[0-9]*.py")):
+            session.run("python", str(example), "--target", target)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks named after ``--``, or all of them."""
+    _install(session, "bench")
+    session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Build the wheels and prove that they work in environments that hold nothing else."""
+    dist = Path(session.create_tmp()) / "dist"
+    session.install("--upgrade", "pip>=25.1")
+    session.install("build", "hatchling>=1.27")
+    for package in PACKAGES:
+        source = f"packages/{package}"
+        session.run("python", "-m", "build", "-q", "--outdir", str(dist), source)
+    built = {package: next(dist.glob(f"{package.replace('-', '_')}-*.whl")) for package in PACKAGES}
+    _prove(session, "full", [*built.values()], "--emulate")
+    core_and_target = [built["flydsl-core"], built["flydsl-rocdl"]]
+    _prove(session, "compile-only", core_and_target, "--absent", "numpy")
+
+
+def _prove(session: nox.Session, name: str, wheels: list[Path], *arguments: str) -> None:
+    """Install `wheels` into a new environment and compile a vector add there, torch absent."""
+    environment = Path(session.create_tmp()) / name
+    session.run("python", "-m", "venv", "--clear", str(environment))
+    python = str(environment / "bin" / "python")
+    run = {"external": True}
+    session.run(python, "-m", "pip", "install", "-q", *map(str, wheels), external=True)
+    with session.chdir(environment):
+        script = str(COMPILE_WITHOUT_NUMPY)
+        for target in TARGETS:
+            command = [python, "-P", script, "--target", target, "--absent", "torch", *arguments]
+            session.run(*command, external=True, env={"PYTHONPATH": ""})
+        session.run(str(environment / "bin" / "flydsl"), "doctor", **run)
