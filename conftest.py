@@ -1,18 +1,18 @@
-"""Marksevery test with the need that its directory states, for ``pytest -m``."""
+"""Marks every test with the need that its directory states, for ``pytest -m``."""
 
-from__future__ import annotations
+from __future__ import annotations
 
-frompathlib import Path
+from pathlib import Path
 
-importpytest
+import pytest
 
-NEEDS= ("unit", "ir", "codegen", "emu", "device")
+NEEDS = ("unit", "ir", "codegen", "emu", "device")
 
 
-defpytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-   """Add the marker named like the directory below ``tests``."""
-   for item in items:
-       parts = Path(item.path).parts
-       for need in NEEDS:
-           if need in parts and parts[parts.index(need) - 1] == "tests":
-               item.add_marker(need)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Add the marker named like the directory below ``tests``."""
+    for item in items:
+        parts = Path(item.path).parts
+        for need in NEEDS:
+            if need in parts and parts[parts.index(need) - 1] == "tests":
+                item.add_marker(need)

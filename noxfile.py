@@ -125,11 +125,10 @@ def _prove(session: nox.Session, name: str, wheels: list[Path], *arguments: str)
     environment = Path(session.create_tmp()) / name
     session.run("python", "-m", "venv", "--clear", str(environment))
     python = str(environment / "bin" / "python")
-    run = {"external": True}
     session.run(python, "-m", "pip", "install", "-q", *map(str, wheels), external=True)
     with session.chdir(environment):
         script = str(COMPILE_WITHOUT_NUMPY)
         for target in TARGETS:
             command = [python, "-P", script, "--target", target, "--absent", "torch", *arguments]
             session.run(*command, external=True, env={"PYTHONPATH": ""})
-        session.run(str(environment / "bin" / "flydsl"), "doctor", **run)
+        session.run(str(environment / "bin" / "flydsl"), "doctor", external=True)
