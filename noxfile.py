@@ -48,7 +48,7 @@ def tests(session: nox.Session, package: str) -> None:
 def workspace(session: nox.Session) -> None:
     """Run the tests of the workspace itself: its tools and examples."""
     _install(session, "test")
-    session.run("pytest", "-n", "auto", "tools/tests", "tests", *session.posargs)
+    session.run("pytest", "-n", "auto", "tools/tests", "tests/examples", *session.posargs)
 
 
 @nox.session
@@ -68,7 +68,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check types: strictly in the sources, less so in tests and scripts."""
     _install(session, "types")
-    session.run("mypy", *SOURCES, "tools/check_budgets.py", "noxfile.py")
+    session.run("mypy", *SOURCES, "tools", "noxfile.py", "conftest.py")
     session.run("mypy", "examples", "benchmarks")
     # Test modules of different packages share names, so each package is a run of its own.
     for folder in [*(f"packages/{package}/tests" for package in PACKAGES), "tests", "tools/tests"]:

@@ -1,28 +1,15 @@
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
+import check_budgets as tool
 import pytest
 
-TOOL = Path(__file__).parents[1] / "check_budgets.py"
 CORE = "packages/flydsl-core/src/flydsl/"
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_budgets", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["check_budgets"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-def rules(tool: ModuleType, path: str, text: str, **limits: object) -> list[tuple[str, int]]:
+def rules(path: str, text: str, **limits: Any) -> list[tuple[str, int]]:
     budgets = tool.Budgets(**limits)
     return [(finding.rule, finding.line) for finding in tool.check_text(path, text, budgets)]
 
@@ -56,8 +43,8 @@ def rules(tool: ModuleType, path: str, text: str, **limits: object) -> list[tupl
         ("a.py", "def f(:\n", [("syntax", 1)]),
     ],
 )
-def test_rule(tool: ModuleType, path: str, text: str, expected: list[tuple[str, int]]) -> None:
-    assert rules(tool, path, text) == expected
+def test_rule(path: str, text: str, expected: list[tuple[str, int]]) -> None:
+    assert rules(path, text) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,27 +59,25 @@ def test_rule(tool: ModuleType, path: str, text: str, expected: list[tuple[str, 
         ),
     ],
 )
-def test_exempt_folder(
-    tool: ModuleType, path: str, text: str, limit: dict[str, tuple[str, ...]]
-) -> None:
-    assert rules(tool, path, text) != []
-    assert rules(tool, path, text, **limit) == []
+def test_exempt_folder(path: str, text: str, limit: dict[str, tuple[str, ...]]) -> None:
+    assert rules(path, text) != []
+    assert rules(path, text, **limit) == []
 
 
-def test_exemption_does_not_cover_a_sibling_with_the_same_prefix(tool: ModuleType) -> None:
+def test_exemption_does_not_cover_a_sibling_with_the_same_prefix() -> None:
     exempt = {"arch_paths": (CORE + "arch",)}
-    assert rules(tool, CORE + "architecture/x.py", "A = 'gfx942'\n", **exempt) == [("arch-name", 1)]
+    assert rules(CORE + "architecture/x.py", "A = 'gfx942'\n", **exempt) == [("arch-name", 1)]
 
 
 @pytest.mark.parametrize(("lines", "found"), [(500, []), (501, [("file-length", 500)])])
-def test_file_length(tool: ModuleType, lines: int, found: list[tuple[str, int]]) -> None:
-    assert rules(tool, "a.py", "x = 1\n" * lines) == found
+def test_file_length(lines: int, found: list[tuple[str, int]]) -> None:
+    assert rules("a.py", "x = 1\n" * lines) == found
 
 
 @pytest.mark.parametrize(("lines", "found"), [(80, []), (81, [("function-length", 2)])])
-def test_function_length(tool: ModuleType, lines: int, found: list[tuple[str, int]]) -> None:
+def test_function_length(lines: int, found: list[tuple[str, int]]) -> None:
     text = "@staticmethod\ndef f():\n" + "    x = 1\n" * (lines - 1)
-    assert rules(tool, "a.py", text) == found
+    assert rules("a.py", text) == found
 
 
 @pytest.mark.parametrize(
@@ -105,11 +90,11 @@ def test_function_length(tool: ModuleType, lines: int, found: list[tuple[str, in
         ("a, b, c, d, e, f, *g, h, **i", [("parameters", 1)]),
     ],
 )
-def test_parameters(tool: ModuleType, signature: str, found: list[tuple[str, int]]) -> None:
-    assert rules(tool, "a.py", f"def m({signature}): ...\n") == found
+def test_parameters(signature: str, found: list[tuple[str, int]]) -> None:
+    assert rules("a.py", f"def m({signature}): ...\n") == found
 
 
-def test_limits_come_from_pyproject(tool: ModuleType, tmp_path: Path) -> None:
+def test_limits_come_from_pyproject(tmp_path: Path) -> None:
     file = tmp_path / "pyproject.toml"
     file.write_text("[tool.budgets]\nmax-file-lines = 3\narch-paths = ['a', 'b']\n")
     assert tool.Budgets.load(file) == tool.Budgets(max_file_lines=3, arch_paths=("a", "b"))
@@ -118,14 +103,12 @@ def test_limits_come_from_pyproject(tool: ModuleType, tmp_path: Path) -> None:
         tool.Budgets.load(file)
 
 
-def test_limits_are_positive(tool: ModuleType) -> None:
+def test_limits_are_positive() -> None:
     with pytest.raises(ValueError, match="max_parameters must be positive"):
         tool.Budgets(max_parameters=0)
 
 
-def test_exit_status_and_report(
-    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_status_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("from os import *\n")
     assert tool.main([str(bad)]) == 1
@@ -136,5 +119,5 @@ def test_exit_status_and_report(
     assert tool.main([str(bad)]) == 0
 
 
-def test_missing_file_is_skipped(tool: ModuleType, tmp_path: Path) -> None:
+def test_missing_file_is_skipped(tmp_path: Path) -> None:
     assert tool.check_paths(tmp_path, ["gone.py"], tool.Budgets()) == []
