@@ -1,0 +1,165 @@
+"""Generate the pages of ``docs/`` that list what the code declares.
+
+``python tools/reference_pages.py`` writes them; a test fails while they differ from the code. The
+pages are ``docs/diagnostics.md`` (error codes) and ``docs/environment.md`` (settings). A package
+declares them in its modules ``codes`` (``CODES``) and ``settings``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from flydsl import diagnostics
+from flydsl.config import Setting, catalogue
+
+__all__ = ["main", "pages"]
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGIN_PACKAGES = ("flydsl_rocdl", "flydsl_emu")
+
+DIAGNOSTICS = """# Error codes
+
+Every error that FlyDSL raises on purpose is a `FlyDSLError` with a stable code. The letter says
+whose move it is, the number is looked up here. `str(error)` shows the message, your line, the
+offending value, what is allowed and what to do next; the attributes `code`, `location`, `value`,
+`allowed` and `hint` hold the same.
+
+| letter | class | meaning |
+|---|---|---|
+| U | `UserError` | your code |
+| T | `TargetError` | this architecture, device or toolchain cannot |
+| C | `ConfigError` | this kernel configuration cannot |
+| B | `CompilerBug` | ours: please report it |
+
+Where Python has a built-in exception for the mistake, the error is one of those as well:
+`UserTypeError` is a `TypeError`, `UserValueError` a `ValueError`, `UserIndexError` an `IndexError`,
+and so on.
+
+Warnings go through `warnings` with a category that derives from
+`flydsl.diagnostics.FlyDSLWarning`.
+
+This page is generated from the code by `tools/reference_pages.py`.
+"""
+
+ENVIRONMENT = """# Environment variables
+
+Settings that change the generated code are read once per compile, the others when they are needed.
+An unusable value is an error that names the variable and what is allowed. `flydsl doctor` lists the
+variables that are set, with a remark on each that nothing reads.
+
+`flydsl.config.scope` overrides settings for a block of code without touching the environment:
+
+```python
+from flydsl.config import scope
+
+with scope(FLYDSL_VERIFY=True):
+    ...  # kernels that are compiled here are verified after every pass
+```
+
+Aliases are names that other tools and existing scripts use; the first name that is set wins.
+
+This page is generated from the code by `tools/reference_pages.py`.
+"""
+
+
+def _optional(module: str) -> ModuleType | None:
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return None
+    return importlib.import_module(module) if found else None
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in r) + " |\n" for r in lines
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].removesuffix(".")
+
+
+def diagnostics_page() -> str:
+    """Return ``docs/diagnostics.md``.
+
+    Raises:
+        ValueError: Two packages give one code different meanings.
+    """
+    sections = [("flydsl-core", diagnostics.CODES)]
+    for package in PLUGIN_PACKAGES:
+        codes = getattr(_optional(f"{package}.codes"), "CODES", {})
+        sections.append((package.replace("_", "-"), codes))
+    seen: dict[str, str] = {}
+    text = DIAGNOSTICS
+    for title, codes in sections:
+        clash = sorted(set(seen) & set(codes))
+        if clash:
+            raise ValueError(f"{title} and {seen[clash[0]]} both define {', '.join(clash)}")
+        seen |= dict.fromkeys(codes, title)
+        rows = ((f"`{code}`", _sentence(meaning)) for code, meaning in sorted(codes.items()))
+        text += f"\n## {title}\n\n" + _table(("code", "meaning"), rows)
+    return text
+
+
+def environment_page() -> str:
+    """Return ``docs/environment.md``."""
+    importlib.import_module("flydsl.config.core")
+    text = ENVIRONMENT
+    before: set[str] = set()
+    for package in ("flydsl", *PLUGIN_PACKAGES):
+        if package != "flydsl":
+            _optional(f"{package}.settings")
+        declared = {name: s for name, s in catalogue().items() if name not in before}
+        before |= set(declared)
+        title = "flydsl-core" if package == "flydsl" else package.replace("_", "-")
+        text += f"\n## {title}\n\n" + _settings_table(declared)
+    return text
+
+
+def _settings_table(declared: Mapping[str, Setting[Any]]) -> str:
+    if not declared:
+        return "It has none.\n"
+    rows = []
+    for name, item in sorted(declared.items()):
+        aliases = ", ".join(f"`{alias}`" for alias in item.aliases)
+        default = _default(item.default)
+        rows.append((f"`{name}`", aliases, item.parser.accepts, default, _sentence(item.help)))
+    return _table(("variable", "aliases", "accepts", "default", "meaning"), rows)
+
+
+def _default(value: object) -> str:
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    # Pages must not depend on whose machine wrote them.
+    return f"`{value}`".replace(str(Path.home()), "~")
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every generated page by its path."""
+    docs = ROOT / "docs"
+    return {
+        docs / "diagnostics.md": diagnostics_page(),
+        docs / "environment.md": environment_page(),
+    }
+
+
+def main() -> int:
+    """Write the pages; return 0."""
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")
+        print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
