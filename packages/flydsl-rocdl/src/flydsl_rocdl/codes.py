@@ -34,6 +34,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-T631": "A mathematical function is not available for the element type.",
         "FLY-T632": "A shuffle is wider than a wave, or moves a type that it cannot.",
         "FLY-T633": "A copy operation does not fit the address spaces or the type.",
+        "FLY-T634": "The architecture has no such matrix instruction.",
+        "FLY-T635": "An atomic operation is not available for the type.",
         "FLY-T640": "A function of fx.rocdl is used for a target that is not AMD's.",
         "FLY-T641": "The architecture does not have this wait counter.",
         "FLY-T642": "A lane operation got an operand of another type than it takes.",

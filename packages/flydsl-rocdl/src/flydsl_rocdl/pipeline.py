@@ -39,7 +39,7 @@ def pipeline(target: RocdlTarget, options: CompileOptions) -> Pipeline:
             Stage(
                 "debug-scopes",
                 "mlir",
-                "builtin.module(gpu.module(ensure-debug-info-scope-on-llvm-func))",
+                "builtin.module(ensure-debug-info-scope-on-llvm-func)",
             )
         )
     return Pipeline(tuple(stages))

@@ -1,6 +1,6 @@
 """Device functions of our own: what the AMD back end has no expansion for.
 
-Each function is written once as LLVM IR through `code.Code`, named ``__fly_<name>`` and inlined
+Each function is written once as LLVM IR through `source.Code`, named ``__fly_<name>`` and inlined
 where it is used. To add one, write it in one of the modules and list it in `FUNCTIONS` with the
 bound of its error in units in the last place, which a test checks.
 """
@@ -13,24 +13,26 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from flydsl_rocdl.devlib import exponential, trigonometry
-from flydsl_rocdl.devlib.code import Code, V
+from flydsl_rocdl.devlib.source import Code, V
 
 __all__ = ["FUNCTIONS", "DeviceFunction", "definition", "link_text"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFunction:
-    """One device function on f32.
+    """One device function.
 
     Attributes:
         build: Writes the body.
-        arity: Number of f32 parameters.
+        arity: Number of parameters.
         ulp: Bound of the error in units in the last place; 0 when the hardware states it.
+        kind: LLVM type of the parameters and the result.
     """
 
     build: Callable[[Code], V]
     arity: int
     ulp: float
+    kind: str = "float"
 
 
 FUNCTIONS: Mapping[str, DeviceFunction] = MappingProxyType(
@@ -44,6 +46,8 @@ FUNCTIONS: Mapping[str, DeviceFunction] = MappingProxyType(
         "cosh": DeviceFunction(exponential.cosh, 1, 3.0),
         "erf": DeviceFunction(exponential.erf, 1, 1.6),
         "expm1": DeviceFunction(exponential.expm1, 1, 2.5),
+        "fmod": DeviceFunction(exponential.fmod, 2, 0.5),
+        "fmod_f64": DeviceFunction(exponential.fmod, 2, 0.5, "double"),
         "log1p": DeviceFunction(exponential.log1p, 1, 0.52),
         "pow": DeviceFunction(exponential.pow_, 2, 0.52),
         "rsqrt": DeviceFunction(exponential.rsqrt, 1, 0),
@@ -63,7 +67,7 @@ _PREFIX = "@__fly_"
 def definition(name: str) -> tuple[str, tuple[str, ...]]:
     """Return the LLVM IR definition of a function and the declarations that it needs."""
     function = FUNCTIONS[name]
-    code = Code(name, ("float",) * function.arity)
+    code = Code(name, (function.kind,) * function.arity, function.kind)
     text = code.finish(function.build(code))
     return text, tuple(code.declarations)
 

@@ -6,9 +6,21 @@ identities given beside them. `pow`, `cbrt` and `log1p` work in f64 inside and r
 
 from __future__ import annotations
 
-from flydsl_rocdl.devlib.code import Code, V
+from flydsl_rocdl.devlib.source import Code, V
 
-__all__ = ["cbrt", "cosh", "erf", "expm1", "log1p", "pow_", "rsqrt", "rsqrt_fast", "sinh", "tanh"]
+__all__ = [
+    "cbrt",
+    "cosh",
+    "erf",
+    "expm1",
+    "fmod",
+    "log1p",
+    "pow_",
+    "rsqrt",
+    "rsqrt_fast",
+    "sinh",
+    "tanh",
+]
 
 _INF = float("inf")
 _NAN = float("nan")
@@ -164,6 +176,12 @@ def erf(c: Code) -> V:
     large = c.value(1.0, "float") - c.intrinsic("exp", c.polynomial(bounded, _LOG_ERFC))
     out = (a < 0.921875).where(small, c.copysign(large, x))
     return x.is_nan().where(x, out)
+
+
+def fmod(c: Code) -> V:
+    """Remainder with the sign of x; the back end expands the instruction exactly."""
+    x, y = c.arguments
+    return c.emit(f"frem {x.type} {x.text}, {y.text}", x.type)
 
 
 def _rsq(c: Code, x: V) -> V:

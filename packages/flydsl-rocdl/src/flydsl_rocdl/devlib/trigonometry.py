@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 
-from flydsl_rocdl.devlib.code import Code, V
+from flydsl_rocdl.devlib.source import Code, V
 
 __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 

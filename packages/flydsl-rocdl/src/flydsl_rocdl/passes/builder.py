@@ -157,7 +157,13 @@ class Builder:
             {"alignment": f"{align} : i64", "ordering": "0 : i64"},
         )  # fmt: skip
 
-    def intrinsic(self, name: str, result: Type | None, operands: Sequence[Value]) -> Op:
+    def intrinsic(
+        self,
+        name: str,
+        result: Type | None,
+        operands: Sequence[Value],
+        flags: str = "#llvm.fastmath<none>",
+    ) -> Op:
         """Call the LLVM intrinsic ``llvm.<name>``; overloads are resolved from the operands.
 
         Operands that LLVM wants as immediates must be constants: nothing checks this before LLVM,
@@ -169,7 +175,7 @@ class Builder:
             operands,
             {
                 "intrin": f'"llvm.{name}"',
-                "fastmathFlags": "#llvm.fastmath<none>",
+                "fastmathFlags": flags,
                 "op_bundle_sizes": "array<i32>",
                 "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
             },

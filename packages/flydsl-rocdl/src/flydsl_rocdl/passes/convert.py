@@ -108,9 +108,18 @@ def _collect(low: Lowering, function: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     Raises:
         TargetError: An operation has no lowering.
     """
+    found: list[Any] = []
+
+    def collect(op: Any) -> Any:
+        found.append(op)
+        return advance
+
+    advance = low.b.ir.WalkResult.ADVANCE
+    # An exception inside the callback would lose its type, so the walk only collects.
+    function.walk(collect, low.b.ir.WalkOrder.PRE_ORDER)
+
     work: list[tuple[Any, tuple[Any, ...]]] = []
     pointers: list[tuple[Value, Any]] = []
-    advance = low.b.ir.WalkResult.ADVANCE
 
     def note_pointers(values: Any) -> None:
         for value in values:
@@ -118,7 +127,7 @@ def _collect(low: Lowering, function: Any) -> list[tuple[Any, tuple[Any, ...]]]:
             if kind is not None:
                 pointers.append((value, llvm_pointer(low, kind)))
 
-    def collect(op: Any) -> Any:
+    for op in found:
         name = op.name
         if name in RULES:
             fly = name.startswith("fly.")
@@ -131,9 +140,6 @@ def _collect(low: Lowering, function: Any) -> list[tuple[Any, tuple[Any, ...]]]:
                     note_pointers(block.arguments)
         else:
             raise refuse(op, f"{name} has no lowering for AMD GPUs", code="FLY-T630")
-        return advance
-
-    function.walk(collect, low.b.ir.WalkOrder.PRE_ORDER)
     for value, kind in pointers:
         value.set_type(kind)
     return work

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flydsl_rocdl.passes.atomics import atomic
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
 from flydsl_rocdl.passes.memtypes import bit_width
@@ -72,12 +73,31 @@ def copy_atom_call(low: Lowering, op: Any) -> list[Value]:
     """Lower a copy by the kind of its atom."""
     text = atom_text(low.operand_types[0])
     name, _, argument = text.partition("<")
-    if name != "universal_copy":
-        raise refuse(
-            op, f"the copy operation {text} has no lowering for AMD GPUs", code="FLY-T633",
-            allowed="universal_copy",
-        )  # fmt: skip
-    return _universal(low, op, int(argument.rstrip(">")))
+    if name == "universal_copy":
+        return _universal(low, op, int(argument.rstrip(">")))
+    if name == "universal_atomic":
+        return _atomic(low, op, argument.rstrip(">"))
+    raise refuse(
+        op, f"the copy operation {text} has no lowering for AMD GPUs", code="FLY-T633",
+        allowed="universal_copy, universal_atomic",
+    )  # fmt: skip
+
+
+def _atomic(low: Lowering, op: Any, parameters: str) -> list[Value]:
+    _, (source,), dst, pred = segments(op)
+    if not dst:
+        raise refuse(op, "an atomic operation needs memory to work on", code="FLY-T633")
+    kind = low.operand_pointer(op, dst[0])
+    value, pointer = op.operands[source], op.operands[dst[0]]
+    results = list(op.results)
+
+    def body() -> list[Value]:
+        old = atomic(low, parameters, value, pointer, kind)
+        return [old] if results else []
+
+    predicate = op.operands[pred[0]] if pred else None
+    otherwise = [_zero(low, r.type) for r in results] if pred else []
+    return _conditional(low, predicate, body, otherwise)
 
 
 def _universal(low: Lowering, op: Any, bits: int) -> list[Value]:

@@ -4,7 +4,7 @@ The usual conversion would call ROCm's device libraries, which we do not need. A
 the last place of the result:
 
 * ``sqrt``, ``fma``, ``absf``, ``floor``, ``ceil``, ``trunc``, ``round``, ``roundeven``,
-  ``copysign``: exact or correctly rounded, f16 to f64.
+  ``copysign``, remainders: exact or correctly rounded, f16 to f64.
 * ``exp``, ``exp2``, ``log``, ``log2``, ``log10`` in f32: as LLVM's AMDGPU expansion, at most 2.
 * ``rsqrt`` in f32: the hardware instruction (1), scaled around denormals.
 * ``sin``, ``cos``, ``tanh``, ``erf``, ``pow``, … in f32: see `flydsl_rocdl.devlib`.
@@ -15,6 +15,7 @@ With the ``afn`` fast-math flag the hardware approximations are used instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flydsl_rocdl.devlib import FUNCTIONS
@@ -25,22 +26,22 @@ from flydsl_rocdl.passes.memtypes import element_of
 __all__: list[str] = []
 
 _EXACT = {
-    "math.sqrt": "llvm.intr.sqrt",
-    "math.fma": "llvm.intr.fma",
-    "math.absf": "llvm.intr.fabs",
-    "math.floor": "llvm.intr.floor",
-    "math.ceil": "llvm.intr.ceil",
-    "math.trunc": "llvm.intr.trunc",
-    "math.round": "llvm.intr.round",
-    "math.roundeven": "llvm.intr.roundeven",
-    "math.copysign": "llvm.intr.copysign",
+    "math.sqrt": "sqrt",
+    "math.fma": "fma",
+    "math.absf": "fabs",
+    "math.floor": "floor",
+    "math.ceil": "ceil",
+    "math.trunc": "trunc",
+    "math.round": "round",
+    "math.roundeven": "roundeven",
+    "math.copysign": "copysign",
 }
 _EXPANDED = {
-    "math.exp": "llvm.intr.exp",
-    "math.exp2": "llvm.intr.exp2",
-    "math.log": "llvm.intr.log",
-    "math.log2": "llvm.intr.log2",
-    "math.log10": "llvm.intr.log10",
+    "math.exp": "exp",
+    "math.exp2": "exp2",
+    "math.log": "log",
+    "math.log2": "log2",
+    "math.log10": "log10",
 }
 _LIBRARY = {
     "math.sin": "sin",
@@ -59,25 +60,33 @@ _LIBRARY = {
     "math.acos": "acos",
     "math.cbrt": "cbrt",
 }
-_HARDWARE = {"math.sin": "llvm.intr.sin", "math.cos": "llvm.intr.cos"}
+_HARDWARE = {"math.sin": "sin", "math.cos": "cos"}
 _BITS = {
-    "math.ctpop": ("llvm.intr.ctpop", False),
-    "math.ctlz": ("llvm.intr.ctlz", True),
-    "math.cttz": ("llvm.intr.cttz", True),
-    "math.absi": ("llvm.intr.abs", True),
+    "math.ctpop": ("ctpop", False),
+    "math.ctlz": ("ctlz", True),
+    "math.cttz": ("cttz", True),
+    "math.absi": ("abs", True),
 }
 
 
-def _flags(op: Any) -> dict[str, str]:
+def _flags(op: Any) -> str:
     if "fastmath" not in op.attributes:
-        return {}
-    text = str(op.attributes["fastmath"])
-    return {"fastmathFlags": text.replace("#arith.fastmath", "#llvm.fastmath")}
+        return "#llvm.fastmath<none>"
+    return str(op.attributes["fastmath"]).replace("#arith.fastmath", "#llvm.fastmath")
 
 
 def _approximate(op: Any) -> bool:
-    text = _flags(op).get("fastmathFlags", "")
-    return "afn" in text or "fast>" in text
+    text = _flags(op)
+    return "afn" in text or "<fast>" in text
+
+
+def _call(low: Lowering, name: str, result: Any, operands: Sequence[Value], op: Any) -> Value:
+    """Call an intrinsic with the operation's fast-math flags.
+
+    The upstream conversion maps most of the LLVM dialect's own math operations to device-library
+    calls, which calls of the intrinsics are spared.
+    """
+    return low.b.intrinsic(name, result, operands, _flags(op)).result
 
 
 def _with_element(type_text: str, element: str) -> str:
@@ -113,14 +122,14 @@ def _narrow(low: Lowering, op: Any, value: Value, widened: bool) -> list[Value]:
 @rule(*_EXACT)
 def exact(low: Lowering, op: Any) -> list[Value]:
     """Operations that hardware or the back end computes exactly in every type."""
-    return [low.b.value(_EXACT[op.name], op.result.type, list(op.operands), _flags(op))]
+    return [_call(low, _EXACT[op.name], op.result.type, op.operands, op)]
 
 
 @rule(*_EXPANDED)
 def expanded(low: Lowering, op: Any) -> list[Value]:
     """Transcendentals with an expansion in the back end."""
     operands, widened = _in_f32(low, op)
-    value = low.b.value(_EXPANDED[op.name], operands[0].type, operands, _flags(op))
+    value = _call(low, _EXPANDED[op.name], operands[0].type, operands, op)
     return _narrow(low, op, value, widened)
 
 
@@ -130,8 +139,8 @@ def rsqrt(low: Lowering, op: Any) -> list[Value]:
     _, element = element_of(str(op.result.type))
     if element == "f64":
         one = _splat(low, op.result.type, "1.0")
-        root = low.b.value("llvm.intr.sqrt", op.result.type, list(op.operands), _flags(op))
-        return [low.b.value("llvm.fdiv", op.result.type, (one, root), _flags(op))]
+        root = _call(low, "sqrt", op.result.type, op.operands, op)
+        return [low.b.binary("llvm.fdiv", one, root)]
     operands, widened = _in_f32(low, op)
     name = "rsqrt_fast" if _approximate(op) else "rsqrt"
     return _narrow(low, op, _elementwise(low, name, operands), widened)
@@ -142,7 +151,7 @@ def library(low: Lowering, op: Any) -> list[Value]:
     """Functions of our own device library."""
     operands, widened = _in_f32(low, op)
     if op.name in _HARDWARE and _approximate(op):
-        value = low.b.value(_HARDWARE[op.name], operands[0].type, operands, _flags(op))
+        value = _call(low, _HARDWARE[op.name], operands[0].type, operands, op)
     else:
         value = _elementwise(low, _LIBRARY[op.name], operands)
     return _narrow(low, op, value, widened)
@@ -166,11 +175,20 @@ def integer_power(low: Lowering, op: Any) -> list[Value]:
 
 @rule(*_BITS)
 def bits(low: Lowering, op: Any) -> list[Value]:
-    """Bit counts and the integer absolute value."""
+    """Bit counts and the integer absolute value, defined for every operand."""
     name, has_flag = _BITS[op.name]
-    key = "is_int_min_poison" if name.endswith("abs") else "is_zero_poison"
-    attributes = {key: "false"} if has_flag else None
-    return [low.b.value(name, op.result.type, list(op.operands), attributes)]
+    operands = [op.operands[0], *([low.b.constant(0, "i1")] if has_flag else [])]
+    return [low.b.intrinsic(name, op.result.type, operands).result]
+
+
+@rule("arith.remf")
+def remainder(low: Lowering, op: Any) -> list[Value]:
+    """Remainder with the sign of the dividend (C's fmod), exact in every type."""
+    _, element = element_of(str(op.result.type))
+    if element == "f64":
+        return [_elementwise(low, "fmod_f64", list(op.operands))]
+    operands, widened = _in_f32(low, op)
+    return _narrow(low, op, _elementwise(low, "fmod", operands), widened)
 
 
 @rule("math.isnan", "math.isinf", "math.isfinite", "math.isnormal")
@@ -196,7 +214,7 @@ def _elementwise(low: Lowering, name: str, operands: list[Value]) -> Value:
     b = low.b
     kind = operands[0].type
     count, _ = element_of(str(kind))
-    scalar = b.type("f32")
+    scalar = b.type("f64" if FUNCTIONS[name].kind == "double" else "f32")
     if not count:
         return low.call(name, scalar, operands)
     out = b.value("llvm.mlir.poison", kind)

@@ -92,6 +92,33 @@ def recast(low: Lowering, op: Any) -> list[Value]:
     return [op.operands[0]]
 
 
+@rule("fly.make_ptr")
+def make_pointer(low: Lowering, op: Any) -> list[Value]:
+    """Make a buffer pointer from a global one and, optionally, its length in bytes.
+
+    Loads past the length give zero and stores past it are dropped; without one the buffer is
+    unbounded. Offsets from a buffer pointer have 32 bits.
+    """
+    b = low.b
+    kind = _result_kind(low, op)
+    base = low.operand_pointer(op, 0)
+    if (kind.space, base.space) != ("buffer", "global"):
+        raise refuse(
+            op, f"a {kind.space} pointer cannot be made from a {base.space} one", code="FLY-T630",
+            allowed="buffer pointers from global ones",
+        )  # fmt: skip
+    facts = low.facts.buffer
+    wide = b.type("i64")
+    if len(op.operands) > 1:
+        records, flags = op.operands[1], facts.flags_bounded
+        if records.type != wide:
+            records = b.value("llvm.zext", wide, (records,))
+    else:
+        records, flags = b.constant(facts.max_records, "i64"), facts.flags_unbounded
+    operands = (op.operands[0], b.constant(0, "i16"), records, b.constant(flags))
+    return [b.intrinsic("amdgcn.make.buffer.rsrc", llvm_pointer(low, kind), operands).result]
+
+
 @rule("fly.inttoptr")
 def from_integer(low: Lowering, op: Any) -> list[Value]:
     """Make a pointer from an address."""

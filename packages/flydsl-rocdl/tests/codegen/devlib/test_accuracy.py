@@ -25,6 +25,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "cosh": np.cosh,
     "erf": np.vectorize(math.erf, otypes=[float]),
     "expm1": np.expm1,
+    "fmod": np.fmod,
     "log1p": np.log1p,
     "pow": np.power,
     "sin": np.sin,
@@ -120,7 +121,7 @@ def test_error_bound(name: str) -> None:
 
 
 def test_every_function_has_a_reference_or_is_hardware() -> None:
-    assert {n for n, f in FUNCTIONS.items() if f.ulp} == REFERENCES.keys()
+    assert {n for n, f in FUNCTIONS.items() if f.ulp and f.kind == "float"} == REFERENCES.keys()
 
 
 def test_declarations_become_definitions_once() -> None:
