@@ -11,12 +11,11 @@ from flydsl import mlir
 from flydsl.cli.opt_command import run_stages
 from flydsl.config import CompileOptions
 from flydsl.errors import TargetError
-from flydsl.plugins import isolated
 from flydsl.plugins.payloads import CodeObject, LaunchShape
 from flydsl.runtime.abi import ABI_VERSION, LAUNCH_FUNCTION, FlyLaunch
 from flydsl.runtime.protocol import DeviceRuntime
-from flydsl.targets import Target, create_target, emit, neutral_stages, pipeline_for
-from flydsl.testing.fake_target import plugin
+from flydsl.targets import Target, emit, neutral_stages, pipeline_for
+from flydsl.testing import toy_target
 from flydsl.testing.fake_target.lowering import argument_layout
 from flydsl.testing.fake_target.runtime import ToyRuntime
 
@@ -52,8 +51,8 @@ gpu.module @kernels {{
 
 @pytest.fixture(autouse=True)
 def toy():
-    with isolated(plugin):
-        yield create_target("toy")
+    with toy_target() as target:
+        yield target
 
 
 def lower(text, target):
