@@ -1,8 +1,9 @@
 """Generate the pages of ``docs/`` that list what the code declares.
 
 ``python tools/reference_pages.py`` writes them; a test fails while they differ from the code. The
-pages are ``docs/diagnostics.md`` (error codes) and ``docs/environment.md`` (settings). A package
-declares them in its modules ``codes`` (``CODES``) and ``settings``.
+pages are ``docs/diagnostics.md`` (error codes), ``docs/environment.md`` (settings) and
+``docs/dialect.md`` (types and operations). A package declares codes and settings in its modules
+``codes`` (``CODES``) and ``settings``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from flydsl import diagnostics
 from flydsl.config import Setting, catalogue
+from flydsl.dialects import definition
 
 __all__ = ["main", "pages"]
 
@@ -66,6 +68,33 @@ Aliases are names that other tools and existing scripts use; the first name that
 
 This page is generated from the code by `tools/reference_pages.py`.
 """
+
+DIALECT = """# The Fly dialect
+
+The intermediate representation of layout algebra, tensors and atoms. It is defined at run time
+through IRDL, so it needs no build of MLIR; its operations print in generic form. The definition,
+from which this page is generated (`tools/reference_pages.py`), is `flydsl.dialects.definition`;
+builders and type inference are in `flydsl.dialects`.
+
+Layout-like parameters are strings in the notation of the [layout algebra](layout-algebra.md). A
+dynamic leaf is `?`; `?{i64}` is 64 bits wide, `?{div=n}` a known multiple of n. The operands that
+supply dynamic leaves come in pre-order, all i32 leaves first, then all i64.
+
+An operand marked `?` is optional, `*` any number of values. A pure operation has no effect: it may
+be folded, merged with an equal one, or dropped.
+"""
+
+LEFT_OUT: Mapping[str, str] = {
+    "assume": "it has no effect",
+    "decomposition": "leaves are taken apart by `unpack`",
+    "extract_aligned_pointer_as_index": "`ptrtoint` does it",
+    "get_leaves": "leaves are taken apart by `unpack`",
+    "make_fragment_like": "`make_fragment_layout_like` and `memref_alloca`",
+    "mma.make_fragment": "built from the partition's shape in Python",
+}
+"""Operations of other implementations of the dialect that ours does without, and why."""
+
+RENAMED = "`.` inside an operation's name is `_` here: `fly.memref_load`, `fly.ptr_store`."
 
 
 def _optional(module: str) -> ModuleType | None:
@@ -144,11 +173,30 @@ def _default(value: object) -> str:
     return f"`{value}`".replace(str(Path.home()), "~")
 
 
+def dialect_page() -> str:
+    """Return ``docs/dialect.md``."""
+    types = (
+        (f"`!fly.{name}`", ", ".join(parts)) for name, parts in sorted(definition.TYPES.items())
+    )
+    text = DIALECT + "\n## Types\n\n" + _table(("type", "parameters"), types)
+    rows = []
+    for name, op in sorted(definition.OPS.items()):
+        cells = (op.operands, op.attributes, op.results)
+        pure = "yes" if op.pure else "no"
+        rows.append((f"`fly.{name}`", *(" ".join(f"`{c}`" for c in cell) for cell in cells), pure))
+    head = ("operation", "operands", "attributes", "results", "pure")
+    text += "\n## Operations\n\n" + _table(head, rows)
+    text += f"\n## Left out\n\n{RENAMED}\n\n"
+    left_out = ((f"`{name}`", _sentence(reason)) for name, reason in LEFT_OUT.items())
+    return text + _table(("operation", "instead"), left_out)
+
+
 def pages() -> dict[Path, str]:
     """Return the text of every generated page by its path."""
     docs = ROOT / "docs"
     return {
         docs / "diagnostics.md": diagnostics_page(),
+        docs / "dialect.md": dialect_page(),
         docs / "environment.md": environment_page(),
     }
 

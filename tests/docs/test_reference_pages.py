@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import reference_pages
 
+from flydsl.dialects import definition
+
 PAGES = reference_pages.pages()
 
 
@@ -21,3 +23,8 @@ def test_tables_hold_known_entries() -> None:
     assert "| `FLY-T513` | No installed plugin knows the target |" in diagnostics
     environment = reference_pages.environment_page()
     assert "| `FLYDSL_TARGET` | `ARCH`, `FLYDSL_GPU_ARCH` | any text | none |" in environment
+
+
+def test_operations_left_out_do_not_exist() -> None:
+    names = {name.replace(".", "_") for name in reference_pages.LEFT_OUT}
+    assert names.isdisjoint(definition.OPS)
