@@ -135,8 +135,10 @@ class RocdlTarget:
         return ",".join(filter(None, (self.facts.llvm_features, *chosen)))
 
     def atoms(self) -> Mapping[str, type]:
-        """Return the AMD copy and MMA operation classes by the prefix of their text: none yet."""
-        return MappingProxyType({})
+        """Return the AMD copy and MMA operation classes by the prefix of their text."""
+        from flydsl_rocdl.atoms import ATOMS
+
+        return ATOMS
 
     def pipeline(self, options: CompileOptions) -> Pipeline:
         """Return the neutral stages and the AMD ones."""

@@ -150,11 +150,13 @@ class Builder:
             {"alignment": f"{align} : i64", "ordering": "0 : i64", **(flags or {})},
         )  # fmt: skip
 
-    def store(self, value: Value, pointer: Value, align: int) -> Op:
+    def store(
+        self, value: Value, pointer: Value, align: int, *, flags: dict[str, str] | None = None
+    ) -> Op:
         """Create ``llvm.store`` with an alignment in bytes."""
         return self.op(
             "llvm.store", (), (value, pointer),
-            {"alignment": f"{align} : i64", "ordering": "0 : i64"},
+            {"alignment": f"{align} : i64", "ordering": "0 : i64", **(flags or {})},
         )  # fmt: skip
 
     def intrinsic(

@@ -7,15 +7,16 @@ the access conditional, and a load without it yields the destination's old value
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from flydsl_rocdl.passes.atomics import atomic
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
-from flydsl_rocdl.passes.memtypes import bit_width
+from flydsl_rocdl.passes.memtypes import PointerType, bit_width, storage
 from flydsl_rocdl.passes.pointers import load, store
 
-__all__ = ["atom_text", "segments"]
+__all__ = ["atom_state", "atom_text", "segments"]
 
 
 def segments(op: Any) -> list[list[int]]:
@@ -34,7 +35,17 @@ def atom_text(kind: Any) -> str:
     return text[start : text.index('"', start)]
 
 
-@rule("fly.make_copy_atom", "fly.make_mma_atom")
+def atom_state(atom: Value) -> dict[str, Value]:
+    """Return the run-time values attached to an atom, by field."""
+    state: dict[str, Value] = {}
+    owner = atom.owner
+    while getattr(owner, "name", "") == "fly.atom_set_value":
+        state.setdefault(str(owner.attributes["field"].value), owner.operands[1])
+        owner = owner.operands[0].owner
+    return state
+
+
+@rule("fly.make_copy_atom", "fly.make_mma_atom", "fly.atom_set_value")
 def make_atom(_low: Lowering, _op: Any) -> list[Value]:
     """Atoms are types; the values that carry them vanish."""
     return []
@@ -73,62 +84,119 @@ def copy_atom_call(low: Lowering, op: Any) -> list[Value]:
     """Lower a copy by the kind of its atom."""
     text = atom_text(low.operand_types[0])
     name, _, argument = text.partition("<")
+    parameters = [part.strip() for part in argument.rstrip(">").split(",")]
+    call = _Call.of(low, op)
     if name == "universal_copy":
-        return _universal(low, op, int(argument.rstrip(">")))
+        return call.move(int(parameters[0]))
+    if name == "buffer_copy":
+        return _buffer(call, int(parameters[0]), int(parameters[1]))
     if name == "universal_atomic":
-        return _atomic(low, op, argument.rstrip(">"))
+        return _atomic(call, argument.rstrip(">"))
     raise refuse(
         op, f"the copy operation {text} has no lowering for AMD GPUs", code="FLY-T633",
-        allowed="universal_copy, universal_atomic",
+        allowed="universal_copy, universal_atomic, buffer_copy",
     )  # fmt: skip
 
 
-def _atomic(low: Lowering, op: Any, parameters: str) -> list[Value]:
-    _, (source,), dst, pred = segments(op)
-    if not dst:
-        raise refuse(op, "an atomic operation needs memory to work on", code="FLY-T633")
-    kind = low.operand_pointer(op, dst[0])
-    value, pointer = op.operands[source], op.operands[dst[0]]
-    results = list(op.results)
+@dataclass(slots=True)
+class _Call:
+    """One copy: where from, where to, and under which condition.
+
+    `source` and `target` are LLVM pointers where `from_memory` and `to_memory` say so, else
+    vectors; without memory to copy to, `target` is the value of a load that does not happen.
+    """
+
+    low: Lowering
+    op: Any
+    source: Value
+    target: Value | None
+    predicate: Value | None
+    from_memory: PointerType | None
+    to_memory: PointerType | None
+
+    @classmethod
+    def of(cls, low: Lowering, op: Any) -> _Call:
+        _, (source,), dst, pred = segments(op)
+        return cls(
+            low,
+            op,
+            op.operands[source],
+            op.operands[dst[0]] if dst else None,
+            op.operands[pred[0]] if pred else None,
+            low.pointer_kind(low.operand_types[source]),
+            low.pointer_kind(low.operand_types[dst[0]]) if dst else None,
+        )
+
+    def move(self, bits: int, *, streaming: bool = False) -> list[Value]:
+        """Load, store, or both."""
+        low, op = self.low, self.op
+        if self.to_memory is None:
+            return self._load(bits, streaming)
+        to_memory = self.to_memory
+
+        def body() -> list[Value]:
+            value = self.source
+            if self.from_memory is not None:
+                words = low.b.type(_words(bits))
+                value = load(low, value, self.from_memory, words, streaming=streaming)
+            else:
+                _vector_access(op, value.type, bits)
+            store(low, value, self.target, to_memory, streaming=streaming)
+            return []
+
+        return _conditional(low, self.predicate, body, [])
+
+    def _load(self, bits: int, streaming: bool) -> list[Value]:
+        low, kind = self.low, self.from_memory
+        if kind is None:
+            raise refuse(self.op, "a copy between registers is left", code="FLY-T633")
+        (result,) = (r.type for r in self.op.results)
+        _vector_access(self.op, result, bits)
+        otherwise: list[Value] = []
+        if self.predicate is not None:
+            otherwise = [self.target if self.target is not None else _zero(low, result)]
+        return _conditional(
+            low,
+            self.predicate,
+            lambda: [load(low, self.source, kind, result, streaming=streaming)],
+            otherwise,
+        )
+
+
+def _buffer(call: _Call, bits: int, cache_modifier: int) -> list[Value]:
+    """Move through a buffer pointer, advanced by the scalar offset."""
+    low = call.low
+    spaces = [kind.space for kind in (call.from_memory, call.to_memory) if kind is not None]
+    if spaces != ["buffer"]:
+        raise refuse(
+            call.op, f"a buffer copy cannot move between {' and '.join(spaces)} memory",
+            code="FLY-T633", allowed="a buffer and registers",
+            hint="make the tensor a buffer tensor: fx.rocdl.make_buffer_tensor",
+        )  # fmt: skip
+    offset = atom_state(call.op.operands[0]).get("soffset")
+    if offset is not None:
+        kind = call.from_memory or call.to_memory
+        assert kind is not None
+        element = low.b.type(storage(kind.element))
+        if call.from_memory is not None:
+            call.source = low.b.gep(call.source, offset, element)
+        else:
+            call.target = low.b.gep(call.target, offset, element)
+    return call.move(bits, streaming=cache_modifier != 0)
+
+
+def _atomic(call: _Call, parameters: str) -> list[Value]:
+    kind = call.to_memory
+    if kind is None:
+        raise refuse(call.op, "an atomic operation needs memory to work on", code="FLY-T633")
+    results = list(call.op.results)
 
     def body() -> list[Value]:
-        old = atomic(low, parameters, value, pointer, kind)
+        old = atomic(call.low, parameters, call.source, call.target, kind)
         return [old] if results else []
 
-    predicate = op.operands[pred[0]] if pred else None
-    otherwise = [_zero(low, r.type) for r in results] if pred else []
-    return _conditional(low, predicate, body, otherwise)
-
-
-def _universal(low: Lowering, op: Any, bits: int) -> list[Value]:
-    _, (source,), dst, pred = segments(op)
-    operands = op.operands
-    predicate = operands[pred[0]] if pred else None
-    target = dst[0] if dst else None
-    from_memory = low.pointer_kind(low.operand_types[source])
-    to_memory = None if target is None else low.pointer_kind(low.operand_types[target])
-    if from_memory is not None and to_memory is None:
-        (result,) = (r.type for r in op.results)
-        _vector_access(op, result, bits)
-        old = operands[target] if target is not None else None
-        otherwise = [] if predicate is None else [old if old is not None else _zero(low, result)]
-        return _conditional(
-            low, predicate, lambda: [load(low, operands[source], from_memory, result)], otherwise
-        )
-    if to_memory is None or target is None:
-        raise refuse(op, "a copy between registers is left", code="FLY-T633")
-    pointer: Value = operands[target]
-
-    def body() -> list[Value]:
-        value = operands[source]
-        if from_memory is not None:
-            value = load(low, value, from_memory, low.b.type(_words(bits)))
-        else:
-            _vector_access(op, value.type, bits)
-        store(low, value, pointer, to_memory)
-        return []
-
-    return _conditional(low, predicate, body, [])
+    otherwise = [_zero(call.low, r.type) for r in results] if call.predicate is not None else []
+    return _conditional(call.low, call.predicate, body, otherwise)
 
 
 def _words(bits: int) -> str:

@@ -43,20 +43,29 @@ def _result_kind(low: Lowering, op: Any) -> PointerType:
     return kind
 
 
-def load(low: Lowering, pointer: Value, kind: PointerType, result: Any) -> Value:
+_STREAMING = {"nontemporal": "unit"}
+"""Flags of an access that should not stay in the caches."""
+
+
+def load(
+    low: Lowering, pointer: Value, kind: PointerType, result: Any, *, streaming: bool = False
+) -> Value:
     """Load a number or vector of type `result` with the pointer's alignment."""
     b = low.b
     text = str(result)
     stored = storage(text)
+    flags = _STREAMING if streaming else None
     if stored == text:
-        return b.load(pointer, result, kind.align)
-    value = b.load(pointer, b.type(stored), kind.align)
+        return b.load(pointer, result, kind.align, flags=flags)
+    value = b.load(pointer, b.type(stored), kind.align, flags=flags)
     if element_of(text)[1] == "i1":
         return b.value("llvm.trunc", result, (value,))
     return b.cast(value, result)
 
 
-def store(low: Lowering, value: Value, pointer: Value, kind: PointerType) -> None:
+def store(
+    low: Lowering, value: Value, pointer: Value, kind: PointerType, *, streaming: bool = False
+) -> None:
     """Store a number or vector of numbers with the pointer's alignment."""
     b = low.b
     text = str(value.type)
@@ -67,7 +76,7 @@ def store(low: Lowering, value: Value, pointer: Value, kind: PointerType) -> Non
             value = b.value("llvm.zext", kept, (value,))
         else:
             value = b.cast(value, kept)
-    b.store(value, pointer, kind.align)
+    b.store(value, pointer, kind.align, flags=_STREAMING if streaming else None)
 
 
 @rule("fly.add_offset")

@@ -54,4 +54,17 @@ gpu.module @m {
     %old = "fly.copy_atom_call_ssa"(%smax, %i, %u) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!fly.copy_atom<"universal_atomic<max,i32,>", 32 : i64>, vector<1xi32>, !u) -> vector<1xi32>
     gpu.return
   }
+
+  // CHECK-LABEL: gpu.func @buffer_copies(
+  gpu.func @buffer_copies(%p: !fly.ptr<f32, "global", 16 : i64, "">, %s: i32) kernel {
+    %b = "fly.make_ptr"(%p) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (!g) -> !fly.ptr<f32, "buffer", 16 : i64, "">
+    %plain = "fly.make_copy_atom"() : () -> !fly.copy_atom<"buffer_copy<64,2>", 32 : i64>
+    %atom = "fly.atom_set_value"(%plain, %s) {field = "soffset"} : (!fly.copy_atom<"buffer_copy<64,2>", 32 : i64>, i32) -> !fly.copy_atom<"buffer_copy<64,2>", 32 : i64>
+    // CHECK: %[[AT:.*]] = llvm.getelementptr %{{.*}}[%arg1] : (!llvm.ptr<7>, i32) -> !llvm.ptr<7>, f32
+    // CHECK: %[[V:.*]] = llvm.load %[[AT]] {alignment = 16 : i64, nontemporal} : !llvm.ptr<7> -> vector<2xf32>
+    %v = "fly.copy_atom_call_ssa"(%atom, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!fly.copy_atom<"buffer_copy<64,2>", 32 : i64>, !fly.ptr<f32, "buffer", 16 : i64, "">) -> vector<2xf32>
+    // CHECK: llvm.store %[[V]], %{{.*}} {alignment = 16 : i64, nontemporal} : vector<2xf32>, !llvm.ptr<7>
+    "fly.copy_atom_call_ssa"(%plain, %v, %b) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!fly.copy_atom<"buffer_copy<64,2>", 32 : i64>, vector<2xf32>, !fly.ptr<f32, "buffer", 16 : i64, "">) -> ()
+    gpu.return
+  }
 }

@@ -30,6 +30,12 @@ FLOAT_AND = (
     '(!fly.copy_atom<"universal_atomic<and,f32,>", 32 : i64>, f32, '
     '!fly.ptr<f32, "global", 4 : i64, "">) -> ()'
 )
+BUFFER_FROM_GLOBAL = (
+    '%a = "fly.make_copy_atom"() : () -> !fly.copy_atom<"buffer_copy<32,0>", 32 : i64>\n'
+    '%y = "fly.copy_atom_call_ssa"(%a, %x) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : '
+    '(!fly.copy_atom<"buffer_copy<32,0>", 32 : i64>, !fly.ptr<f32, "global", 4 : i64, "">) '
+    "-> vector<1xf32>"
+)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,8 @@ FLOAT_AND = (
         ('%y = "fly.ptr_load"(%x) : (!fly.ptr<f32, "texture", 4 : i64, "">) -> f32',
          '%x: !fly.ptr<f32, "texture", 4 : i64, "">', "FLY-T630", "no address space 'texture'"),
         (SHORT_COPY, '%x: !fly.ptr<f32, "global", 4 : i64, "">', "FLY-T633", "copy of 128 bits"),
+        (BUFFER_FROM_GLOBAL, '%x: !fly.ptr<f32, "global", 4 : i64, "">', "FLY-T633",
+         "cannot move between global memory"),
         (FLOAT_AND, '%x: !fly.ptr<f32, "global", 4 : i64, "">, %v: f32', "FLY-T635",
          "no atomic and"),
     ],

@@ -1,0 +1,21 @@
+"""Copy and matrix operations of AMD GPUs, as frozen dataclasses with thread-value layouts.
+
+`ATOMS` lists the classes by the prefix of their text form. To add an operation, write its class in
+the module that fits, list it here, and give it a lowering in `flydsl_rocdl.passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from flydsl.dialects.atoms import register
+from flydsl_rocdl.atoms.buffers import BufferCopy
+from flydsl_rocdl.atoms.mfma import MFMA
+
+__all__ = ["ATOMS", "MFMA", "BufferCopy"]
+
+ATOMS: Mapping[str, type] = MappingProxyType({cls.prefix: cls for cls in (BufferCopy, MFMA)})
+"""Operation classes by prefix."""
+
+register(ATOMS.values())

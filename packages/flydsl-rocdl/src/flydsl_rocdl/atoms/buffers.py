@@ -1,0 +1,54 @@
+"""Copies through buffer descriptors, whose range check replaces predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+from flydsl.dialects.atoms import CopyOp
+from flydsl.errors import UserValueError
+
+__all__ = ["BufferCopy"]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferCopy(CopyOp):
+    """A load from or store to a buffer of `bits` bits per lane.
+
+    State ``soffset`` is added to the address, in elements.
+
+    Attributes:
+        bits: 8, 16, 32, 64, 96 or 128.
+        cache_modifier: 0 for the default, 2 for non-temporal.
+
+    Raises:
+        UserError: There is no such instruction.
+    """
+
+    prefix: ClassVar[str] = "buffer_copy"
+    state: ClassVar[Mapping[str, str]] = MappingProxyType({"soffset": "i32"})
+    bits: int
+    cache_modifier: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bits not in (8, 16, 32, 64, 96, 128):
+            raise UserValueError(
+                "no buffer instruction moves this many bits",
+                code="FLY-U631",
+                value=self.bits,
+                allowed="8, 16, 32, 64, 96, 128",
+            )
+        if self.cache_modifier not in (0, 2):
+            raise UserValueError(
+                "unknown cache modifier of a buffer copy",
+                code="FLY-U632",
+                value=self.cache_modifier,
+                allowed="0 (default), 2 (non-temporal)",
+            )
+
+    @property
+    def copy_bits(self) -> int:
+        """Bits that one lane moves."""
+        return self.bits

@@ -1,0 +1,149 @@
+"""The functions of ``fx.rocdl`` that create operations directly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from flydsl import mlir
+from flydsl.errors import TargetError, UserRuntimeError, UserTypeError, UserValueError
+from flydsl.expr.ambient import Session, opened
+from flydsl.expr.numeric import Boolean, Float32, Int32
+from flydsl_rocdl import expr as rocdl
+from flydsl_rocdl.passes.convert import run
+from flydsl_rocdl.target import RocdlTarget, parse_target
+
+
+class Body:
+    """A kernel under construction; `lowered` runs the lowering pass and returns the text."""
+
+    def __init__(self, module: object, target: RocdlTarget, arguments: list[object]) -> None:
+        self.module = module
+        self.target = target
+        self.arguments = arguments
+
+    def lowered(self) -> str:
+        run(self.module, self.target)
+        mlir.verify(self.module, "lowering")
+        return str(self.module)
+
+
+@contextmanager
+def _tracing(arch: str) -> Iterator[Body]:
+    spec = parse_target(arch)
+    assert spec is not None
+    target = RocdlTarget.from_spec(spec)
+    context = mlir.new_context()
+    with ExitStack() as stack:
+        stack.enter_context(context)
+        stack.enter_context(mlir.ir.Location.file("user.py", 3, 1))
+        module = mlir.parse_module(
+            "gpu.module @m { gpu.func @k(%i: i32, %x: f32, %c: i1) kernel { gpu.return } }", context
+        )
+        function = module.body.operations[0].regions[0].blocks[0].operations[0]
+        block = function.regions[0].blocks[0]
+        stack.enter_context(mlir.ir.InsertionPoint.at_block_begin(block))
+        stack.enter_context(opened(Session(mlir.ir, context, target)))
+        yield Body(module, target, list(block.arguments))
+
+
+@pytest.fixture
+def tracing() -> Callable[[str], object]:
+    """Open a trace for an architecture."""
+    return _tracing
+
+
+Tracing = Callable[[str], "contextmanager[Body]"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "call", "text"),
+    [
+        ("gfx942", lambda: rocdl.s_waitcnt(vmcnt=0), "rocdl.s.waitcnt 3952"),
+        ("gfx1100", lambda: rocdl.s_waitcnt(vmcnt=0), "rocdl.s.waitcnt 1015"),
+        ("gfx942", lambda: rocdl.s_waitcnt(0x1234), "rocdl.s.waitcnt 4660"),
+        ("gfx1201", lambda: rocdl.s_wait_loadcnt(5), "rocdl.s.wait.loadcnt 5"),
+        ("gfx1250", lambda: rocdl.s_wait_tensorcnt(1), "rocdl.s.wait.tensorcnt 1"),
+        ("gfx1250", lambda: rocdl.s_wait_asynccnt(2), "rocdl.s.wait.asynccnt 2"),
+        ("gfx942", lambda: rocdl.sched_barrier("valu", 4), "rocdl.sched.barrier 6"),
+        ("gfx942", rocdl.sched_barrier, "rocdl.sched.barrier 0"),
+        ("gfx942", lambda: rocdl.sched_mfma(3), "rocdl.sched.group.barrier 8, 3, 0"),
+        ("gfx942", lambda: rocdl.sched_dsrd(2), "rocdl.sched.group.barrier 256, 2, 0"),
+        ("gfx942", lambda: rocdl.sched_dswr(2), "rocdl.sched.group.barrier 512, 2, 0"),
+        ("gfx942", lambda: rocdl.sched_vmem(1), "rocdl.sched.group.barrier 32, 1, 0"),
+        ("gfx942", lambda: rocdl.iglp_opt(1), "rocdl.iglp.opt 1"),
+        ("gfx942", lambda: rocdl.s_setprio(2), "rocdl.s.setprio 2"),
+        ("gfx942", lambda: rocdl.s_nop(7), "rocdl.s.nop 7"),
+        ("gfx942", lambda: rocdl.s_sleep(9), "rocdl.s.sleep 9"),
+        ("gfx942", rocdl.s_barrier, "rocdl.s.barrier"),
+        ("gfx942", rocdl.wave_barrier, 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"()'),
+    ],
+)
+def test_directives(tracing: Tracing, arch: str, call: Callable[[], None], text: str) -> None:
+    with tracing(arch) as body:
+        call()
+        lines = [line.strip().partition(" :")[0] for line in body.lowered().splitlines()]
+        assert text in lines
+
+
+def test_lane_operations(tracing: Tracing) -> None:
+    with tracing("gfx942") as body:
+        i, x, c = body.arguments
+        number, real, condition = Int32.wrap(i), Float32.wrap(x), Boolean.wrap(c)
+        assert rocdl.lane_id().ir_text == "i32"
+        assert type(rocdl.read_first_lane(real)) is Float32
+        assert type(rocdl.read_lane(number, 3)) is Int32
+        assert type(rocdl.readlane(Int32, number, number)) is Int32
+        assert type(rocdl.readfirstlane(Float32, real)) is Float32
+        assert type(rocdl.ds_bpermute(Float32, number, real)) is Float32
+        assert type(rocdl.update_dpp_word(real, real, 0xB1)) is Float32
+        assert rocdl.ballot("i64", condition).width == 64
+        text = body.lowered()
+    for name in ("mbcnt.hi", "ds.bpermute"):
+        assert f"llvm.amdgcn.{name}" in text
+    for name in ("readfirstlane", "readlane", "ballot", "update.dpp"):
+        assert f"rocdl.{name}" in text
+
+
+def test_a_ballot_is_as_wide_as_the_wave(tracing: Tracing) -> None:
+    with tracing("gfx1100") as body:
+        assert rocdl.ballot(Int32, Boolean.wrap(body.arguments[2])).width == 32
+
+
+def test_an_architecture_without_the_combined_wait_says_what_it_has(tracing: Tracing) -> None:
+    with tracing("gfx1250"), pytest.raises(TargetError, match="no combined wait") as caught:
+        rocdl.s_waitcnt(vmcnt=0)
+    assert "s_wait_loadcnt" in caught.value.allowed
+
+
+def test_misuse_is_refused(tracing: Tracing) -> None:
+    with tracing("gfx942") as body:
+        dynamic = Int32.wrap(body.arguments[0])
+        with pytest.raises(UserTypeError, match="either the raw immediate or counters"):
+            rocdl.s_waitcnt(0, vmcnt=0)
+        with pytest.raises(UserTypeError, match="compile-time"):
+            rocdl.s_nop(dynamic)
+        with pytest.raises(UserValueError, match="out of range"):
+            rocdl.s_setprio(4)
+        with pytest.raises(UserValueError, match="instruction class 'vlu'"):
+            rocdl.sched_barrier("vlu")
+        with pytest.raises(TargetError, match="no counter loadcnt"):
+            rocdl.s_wait_loadcnt(0)
+        with pytest.raises(UserTypeError, match="32-bit number"):
+            rocdl.read_first_lane(Boolean.wrap(body.arguments[2]))
+        with pytest.raises(UserTypeError, match="gives i32 here"):
+            rocdl.readfirstlane(Float32, dynamic)
+        with pytest.raises(TargetError, match="takes a Boolean"):
+            rocdl.ballot("i64", dynamic)
+
+
+def test_outside_a_trace_there_is_no_target() -> None:
+    with pytest.raises(UserRuntimeError):
+        rocdl.s_barrier()
+
+
+def test_scopes_are_their_llvm_names() -> None:
+    assert rocdl.SyncScope.AGENT == "agent"
+    assert rocdl.SyncScope.WORKGROUP_ONE_AS == "workgroup-one-as"
