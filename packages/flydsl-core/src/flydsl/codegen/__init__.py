@@ -14,7 +14,13 @@ object code, assembly and timings. Its diagnostics and its death become a `Targe
 
 from flydsl.codegen.options import LLVM_OPTIONS, checked_options
 from flydsl.codegen.request import CodegenRequest, CodegenResult
-from flydsl.codegen.worker import CodegenWorker, WorkerPool, shared_worker, warm_up
+from flydsl.codegen.worker import (
+    CodegenWorker,
+    WorkerPool,
+    observing,
+    shared_worker,
+    warm_up,
+)
 
 __all__ = [
     "LLVM_OPTIONS",
@@ -23,6 +29,7 @@ __all__ = [
     "CodegenWorker",
     "WorkerPool",
     "checked_options",
+    "observing",
     "shared_worker",
     "warm_up",
 ]

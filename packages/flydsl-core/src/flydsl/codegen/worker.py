@@ -6,16 +6,19 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from contextvars import ContextVar
+from typing import Any, Self, TypeAlias
 
 from flydsl.codegen.child import Child
 from flydsl.codegen.options import Options
 from flydsl.codegen.request import CodegenRequest, CodegenResult
 from flydsl.errors import CompilerBug, FlyDSLError, TargetError
 
-__all__ = ["CodegenWorker", "WorkerPool", "shared_worker", "warm_up"]
+__all__ = ["CodegenWorker", "Observer", "WorkerPool", "observing", "shared_worker", "warm_up"]
+
+Observer: TypeAlias = Callable[[CodegenRequest, CodegenResult], None]
 
 _MACHINE_FIELDS = ("triple", "cpu", "features", "opt_level", "reloc", "code_model")
 _REQUEST_FIELDS = (*_MACHINE_FIELDS, "llvm_ir", "want_object", "want_asm", "want_ir", "vectorize")
@@ -134,7 +137,7 @@ class CodegenWorker:
                 raise _death(*child.obituary())
         if not answer["ok"]:
             raise _refusal(answer["kind"], answer["text"], request)
-        return CodegenResult(
+        result = CodegenResult(
             object=answer["object"],
             asm=answer["asm"],
             llvm_ir=answer["llvm_ir"],
@@ -142,6 +145,9 @@ class CodegenWorker:
             timings=answer["timings"],
             peak_rss=answer["peak_rss"],
         )
+        for observe in _OBSERVERS.get():
+            observe(request, result)
+        return result
 
     def pids(self) -> tuple[int, ...]:
         """Return the process identifiers of the children that run now."""
@@ -223,6 +229,19 @@ class WorkerPool:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+_OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("flydsl_codegen_observers", default=())
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Call `observer` with every request that is compiled in this context, and its result."""
+    token = _OBSERVERS.set((*_OBSERVERS.get(), observer))
+    try:
+        yield
+    finally:
+        _OBSERVERS.reset(token)
 
 
 _SHARED = CodegenWorker()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from flydsl.config import core, parsers
 from flydsl.config.options import FASTMATH_FLAGS, CompileOptions, compile_options
-from flydsl.config.settings import Setting, VariableReport, catalogue, report, scope, setting
+from flydsl.config.settings import Setting, VariableReport, catalogue, report, scope, setting, watch
 
 __all__ = [
     "FASTMATH_FLAGS",
@@ -26,4 +26,5 @@ __all__ = [
     "report",
     "scope",
     "setting",
+    "watch",
 ]

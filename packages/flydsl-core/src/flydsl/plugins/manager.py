@@ -45,7 +45,11 @@ ANNOUNCING = (
 )
 """Collect hooks without arguments, whose results are attributed to plugins; not to be wrapped."""
 
-BUILTIN_PLUGINS: tuple[str, ...] = ("flydsl.targets.builtin", "flydsl.cli.builtin")
+BUILTIN_PLUGINS: tuple[str, ...] = (
+    "flydsl.targets.builtin",
+    "flydsl.compiler.builtin",
+    "flydsl.cli.builtin",
+)
 """Modules of the core that implement hooks; each must be cheap to import."""
 
 

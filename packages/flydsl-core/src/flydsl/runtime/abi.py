@@ -1,9 +1,10 @@
 """The C ABI between compiled host stubs and device runtimes (DESIGN §11.3 and §11.4).
 
-A host stub has the C signature ``int32_t stub(const FlyHostContext *context, const void *arguments)``.
-It computes the launch geometry, packs kernel arguments and calls ``context->launch`` once per kernel
-launch with a `FlyLaunch`. A non-zero return stops the stub and is passed on; the caller turns it into
-the exception that the runtime recorded.
+A host stub has the C signature
+``int32_t stub(const FlyHostContext *context, const void *arguments)``. It computes the launch
+geometry, packs kernel arguments and calls ``context->launch`` once per kernel launch with a
+`FlyLaunch`. A non-zero return stops the stub and is passed on; the caller turns it into the
+exception that the runtime recorded.
 """
 
 from __future__ import annotations

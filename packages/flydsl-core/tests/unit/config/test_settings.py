@@ -125,3 +125,17 @@ def test_parsers(parser, good, value, bad):
     if bad is not None:
         with pytest.raises(ValueError):  # noqa: PT011 - the caller words the message
             parser.parse(bad)
+
+
+def test_watching_sees_variables_aliases_and_overrides(monkeypatch):
+    current = config.watch(core.TARGET, core.VERIFY)
+    before = current()
+    assert current() == before
+    monkeypatch.setenv("ARCH", "toy")
+    changed = current()
+    assert changed != before
+    monkeypatch.delenv("ARCH")
+    assert current() == before
+    with config.scope(FLYDSL_VERIFY=True):
+        assert current() != before
+    assert current() == before

@@ -1,0 +1,53 @@
+"""``flyc``: decorators, compilation and launch of kernels.
+
+* `driver`: what a call of a launcher does; `compiled`: `compile` and `CompiledFunction`.
+* `arguments`: how Python values become launcher arguments.
+* `compilation`, `lowering`: one compile from trace to code; `timing` and `dumps` record it.
+* `artifact`, `cache`: what a compile produces and where it is kept.
+* `dispatch`, `loading`: the generated code of the launch path.
+* `builtin`: hook implementations.
+
+A stage of the compiler is a pass (`flydsl.passes`) or belongs to a target's pipeline, not here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flydsl.compiler.driver import Driver as _Driver
+from flydsl.frontend import jit, kernel, set_driver
+
+if TYPE_CHECKING:
+    from flydsl.compiler.arguments import from_c_void_p, from_dlpack, from_torch_tensor
+    from flydsl.compiler.compiled import CompiledFunction, compile  # noqa: A004 - the public name
+
+__all__ = [
+    "CompiledFunction",
+    "compile",
+    "from_c_void_p",
+    "from_dlpack",
+    "from_torch_tensor",
+    "jit",
+    "kernel",
+]
+
+_LAZY = {
+    "CompiledFunction": "flydsl.compiler.compiled",
+    "compile": "flydsl.compiler.compiled",
+    "from_c_void_p": "flydsl.compiler.arguments",
+    "from_dlpack": "flydsl.compiler.arguments",
+    "from_torch_tensor": "flydsl.compiler.arguments",
+}
+
+set_driver(_Driver())
+
+
+def __getattr__(name: str) -> Any:
+    """Import what a program that only launches does not need."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,178 @@
+"""Read tensors of unknown libraries through array interfaces and DLPack, without importing any."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from flydsl.compiler.arguments.dtypes import element_by_code
+from flydsl.errors import UserTypeError
+
+__all__ = ["View", "element_strides", "is_foreign", "view_of"]
+
+_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "cuda", 11: "cpu", 13: "cuda"}
+"""DLDeviceType to the device text: pinned host memory is host memory, ROCm goes by torch's name."""
+
+_FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
+_TYPESTR_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where a tensor is and how it is laid out.
+
+    Attributes:
+        address: Address of the first element.
+        shape: Extents.
+        strides: Strides in elements.
+        dtype: Data-type name as in `flydsl.compiler.arguments.dtypes`.
+        device: ``"cpu"``, ``"cuda:0"``, ….
+        keep: Keeps the memory alive.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    device: str
+    keep: object
+
+
+def is_foreign(value: object) -> bool:
+    """Return whether `value` offers one of the interfaces that `view_of` reads."""
+    kind = type(value)
+    return (
+        hasattr(kind, "__dlpack__")
+        or hasattr(value, "__cuda_array_interface__")
+        or hasattr(value, "__array_interface__")
+    )
+
+
+def view_of(value: Any) -> View:
+    """Return the view that `value` exports.
+
+    Raises:
+        UserTypeError: It exports a layout or memory that kernels cannot use.
+    """
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _from_interface(interface, value, "cuda:0")
+    interface = getattr(value, "__array_interface__", None)
+    # Extension types (bfloat16, float8) are raw bytes in an array interface but known to DLPack.
+    if interface is not None and not (_opaque(interface) and hasattr(value, "__dlpack__")):
+        return _from_interface(interface, value, "cpu")
+    return _from_dlpack(value)
+
+
+def _opaque(interface: dict[str, Any]) -> bool:
+    return str(interface["typestr"])[1:2] == "V"
+
+
+def _from_interface(interface: dict[str, Any], value: Any, device: str) -> View:
+    typestr = str(interface["typestr"])
+    kind, size = typestr[1], int(typestr[2:])
+    if kind == "V":
+        dtype = getattr(getattr(value, "dtype", None), "name", "") or typestr
+    elif kind == "b":
+        dtype = "bool"
+    else:
+        dtype = f"{_TYPESTR_KINDS.get(kind, kind)}{8 * size}"
+    if size > 1 and typestr[0] == _FOREIGN_ORDER:
+        raise UserTypeError(
+            "tensors in the other byte order cannot be passed to a kernel",
+            code="FLY-U401",
+            value=typestr,
+        )
+    shape = tuple(int(extent) for extent in interface["shape"])
+    steps = interface.get("strides")
+    data = interface.get("data")
+    if data is None:
+        raise UserTypeError(
+            "the tensor's array interface names no address", code="FLY-U402", value=value
+        )
+    if steps is None:
+        strides = _row_major(shape)
+    else:
+        strides = element_strides(tuple(int(step) for step in steps), size, value)
+    return View(int(data[0]), shape, strides, dtype, device, value)
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(strides)
+
+
+def element_strides(steps: tuple[int, ...], size: int, value: object) -> tuple[int, ...]:
+    """Convert strides in bytes to strides in elements.
+
+    Raises:
+        UserTypeError: A stride is no multiple of the element size (a field of a record array).
+    """
+    if any(step % size for step in steps):
+        raise UserTypeError(
+            "a stride of the tensor is no multiple of its element size",
+            code="FLY-U402",
+            value=steps,
+            allowed=f"multiples of {size} bytes",
+            hint=f"copy the {type(value).__name__} into a plain array first",
+        )
+    return tuple(step // size for step in steps)
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_int32), ("index", ctypes.c_int32))
+
+
+class _Type(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_pointer_in_capsule = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_in_capsule.restype = ctypes.c_void_p
+_pointer_in_capsule.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def _from_dlpack(value: Any) -> View:
+    try:
+        capsule = value.__dlpack__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise UserTypeError(
+            f"{type(value).__name__} does not export its memory through DLPack: {error}",
+            code="FLY-U402",
+        ) from error
+    # An unversioned capsule, which is what __dlpack__() without arguments returns, begins with the
+    # tensor itself.
+    address = _pointer_in_capsule(capsule, b"dltensor")
+    tensor = _Tensor.from_address(address)
+    device = _DLPACK_DEVICES.get(tensor.device.kind)
+    if device is None:
+        raise UserTypeError(
+            "the tensor is on a kind of device that is not supported",
+            code="FLY-U402",
+            value=f"DLPack device type {tensor.device.kind}",
+            allowed="host, pinned host, CUDA and ROCm memory",
+        )
+    if device != "cpu":
+        device = f"{device}:{tensor.device.index}"
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _row_major(shape)
+    kind = tensor.dtype
+    dtype = element_by_code(kind.code, kind.bits, kind.lanes)
+    start = (tensor.data or 0) + tensor.byte_offset
+    return View(start, shape, strides, dtype, device, capsule)

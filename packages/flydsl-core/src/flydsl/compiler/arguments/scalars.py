@@ -1,0 +1,241 @@
+"""Numbers, streams and compile-time values as launcher arguments."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Hashable
+from typing import Any
+
+from flydsl.errors import UserTypeError, UserValueError
+from flydsl.expr.annotations import ConstexprKind, Stream
+from flydsl.expr.numeric import Boolean, Float, Float32, Int32, Numeric
+from flydsl.plugins.payloads import ArgLeaf, ArgSpec
+
+__all__ = ["describe_number", "describe_static", "describe_stream", "static_key"]
+
+_INTEGER_FORMATS = {8: "b", 16: "h", 32: "i", 64: "q"}
+_FLOAT_FORMATS = {"f16": "e", "f32": "f", "f64": "d"}
+
+
+def describe_number(value: object, annotation: type[Numeric] | None) -> ArgSpec | None:
+    """Return the specification of a number, or None if `value` is none.
+
+    Args:
+        value: A Python number, a static `Numeric`, or a library's scalar.
+        annotation: The numeric class that the parameter asks for; None takes the class of the
+            value: `Boolean`, `Int32` or `Float32`.
+
+    Raises:
+        UserTypeError: The value is no number of the wanted kind, or the class cannot be passed.
+        UserValueError: The value is outside the range of the class.
+    """
+    static = isinstance(value, Numeric)
+    number: Any = value.value if isinstance(value, Numeric) else value
+    wanted = annotation or (type(value) if isinstance(value, Numeric) else _natural(number))
+    if wanted is None:
+        return None
+    if issubclass(wanted, Float):
+        return _float(value, number, wanted, "v.value" if static else "v")
+    return _integer(value, number, wanted, "v.value" if static else "v")
+
+
+def _natural(number: object) -> type[Numeric] | None:
+    if isinstance(number, bool):
+        return Boolean
+    if isinstance(number, int):
+        return Int32
+    return Float32 if isinstance(number, float) else None
+
+
+def _is_library_bool(value: Any) -> bool:
+    """Whether `value` is NumPy's truth value, which is neither a bool nor an integer."""
+    return getattr(getattr(value, "dtype", None), "kind", "") == "b" and value.shape == ()
+
+
+def _mismatch(value: object, wanted: type[Numeric], accepted: str) -> UserTypeError:
+    return UserTypeError(
+        f"a parameter of type {wanted!r} was given a {type(value).__name__}",
+        code="FLY-U404",
+        value=value,
+        allowed=accepted,
+    )
+
+
+def _unpassable(wanted: type[Numeric]) -> UserTypeError:
+    return UserTypeError(
+        f"a value of type {wanted!r} cannot be passed to a launcher",
+        code="FLY-U405",
+        allowed="Boolean, integers of 8 to 64 bits, floats of 8 to 64 bits",
+    )
+
+
+def _integer(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgSpec:
+    if wanted is Boolean and _is_library_bool(number):
+        number, read = bool(number), f"bool({read})"
+    if isinstance(number, float) or not hasattr(type(number), "__index__"):
+        raise _mismatch(value, wanted, "an int")
+    try:
+        plain = operator.index(number)
+    except TypeError as error:  # a library's tensor has __index__ but need not be an integer
+        raise _mismatch(value, wanted, "an int") from error
+    signed = wanted.signed and wanted is not Boolean
+    if wanted is Boolean:
+        code, text, low, high = "B", "i1", 0, 1
+    else:
+        if wanted.width not in _INTEGER_FORMATS or wanted.ir_text == "index":
+            raise _unpassable(wanted)
+        code = _INTEGER_FORMATS[wanted.width]
+        code = code if signed else code.upper()
+        text = f"{'' if signed else 'u'}{wanted.ir_text}"
+        low = -(1 << wanted.width - 1) if signed else 0
+        high = (1 << wanted.width - signed) - 1
+    if not low <= plain <= high:
+        wider = "" if wanted.width == 64 else "annotate the parameter with a wider type, "
+        raise UserValueError(
+            f"{plain} is outside the range of {wanted!r}",
+            code="FLY-U406",
+            value=plain,
+            allowed=f"{low} to {high}",
+            hint=f"{wider}or check the value",
+        )
+    names: dict[str, object] = {"kind": type(value)}
+    guard = "type(v) is kind"
+    if type(number) is not int and type(number) is not bool:
+        read = f"index({read})"
+        names["index"] = operator.index
+    return ArgSpec(
+        key=("number", text),
+        ir_type=text,
+        leaves=(ArgLeaf(code, read, low, high),),
+        guard=guard,
+        names=names,
+    )
+
+
+def _float(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgSpec:
+    if isinstance(number, (bool, complex, str, bytes)) or not hasattr(type(number), "__float__"):
+        raise _mismatch(value, wanted, "a float or an int")
+    try:
+        plain = float(number)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise _mismatch(value, wanted, "a float or an int") from error
+    form = wanted.format
+    if form is None or form.width not in (8, 16, 32, 64):
+        raise _unpassable(wanted)
+    rounded = form.round(plain)
+    if math.isfinite(plain) and not (math.isfinite(rounded) and abs(rounded) <= form.largest):
+        raise UserValueError(
+            f"{plain} is outside the range of {wanted!r}",
+            code="FLY-U406",
+            value=plain,
+            allowed=f"finite values up to {form.largest} in magnitude, infinities and NaN",
+        )
+    names: dict[str, object] = {"kind": type(value)}
+    if type(number) is not float and type(number) is not int:
+        read = f"float({read})"
+    code = _FLOAT_FORMATS.get(wanted.ir_text)
+    if code is None:
+        # Python packs no bfloat16 or 8-bit floats: pass the bits, rounded to nearest even.
+        names["encode"] = form.encode
+        names["largest"] = form.largest
+        code = "H" if form.width == 16 else "B"
+        read = f"encode({read})"
+    # Other float classes than these check their range when they are packed.
+    guard = "type(v) is kind"
+    if "encode" in names:
+        source = "v.value" if isinstance(value, Numeric) else "v"
+        guard += f" and (-largest <= {source} <= largest or {source} - {source} != 0)"
+    return ArgSpec(
+        key=("number", wanted.ir_text),
+        ir_type=wanted.ir_text,
+        leaves=(ArgLeaf(code, read),),
+        guard=guard,
+        names=names,
+    )
+
+
+def describe_stream(value: Any) -> ArgSpec:
+    """Return the specification of a stream: None, a handle, or an object with one.
+
+    None means the stream that is current in the runtime at the launch.
+
+    Raises:
+        UserTypeError: The value is none of these.
+    """
+    names: dict[str, object] = {"kind": type(value)}
+    if value is None:
+        read = "current_stream()"
+    elif type(value) is int:
+        read = "v"
+    elif hasattr(value, "cuda_stream"):
+        read = "v.cuda_stream"
+    elif isinstance(value, Stream):
+        # What it holds may differ from call to call.
+        read = "(current_stream() if v.value is None else v.value)"
+    else:
+        raise UserTypeError(
+            "a stream parameter was given something that is no stream",
+            code="FLY-U407",
+            value=value,
+            allowed="None, an integer handle, fx.Stream, or an object with .cuda_stream",
+        )
+    return ArgSpec(
+        key=("stream",),
+        ir_type="stream",
+        leaves=(ArgLeaf("Q", read),),
+        guard="type(v) is kind",
+        names=names,
+    )
+
+
+def static_key(value: object) -> Hashable:
+    """Return a key that is equal exactly for compile-time values that are the same.
+
+    Unlike ``==`` it tells ``1`` from ``True`` and ``1.0``, and ``0.0`` from ``-0.0``, inside tuples
+    too.
+
+    Raises:
+        UserTypeError: The value cannot be hashed.
+    """
+    if type(value) is tuple:
+        return ("tuple", *map(static_key, value))
+    if isinstance(value, float):
+        return (type(value), value.hex())
+    try:
+        hash(value)
+    except TypeError as error:
+        raise UserTypeError(
+            f"a compile-time value of type {type(value).__name__} cannot be hashed",
+            code="FLY-U408",
+            value=value,
+            allowed="int, bool, float, str, a tuple of these, a type, or a function",
+        ) from error
+    return (type(value), value)
+
+
+def describe_static(name: str, value: object, annotation: object) -> ArgSpec:
+    """Return the specification of a compile-time value.
+
+    Args:
+        name: The parameter, for messages.
+        value: The value.
+        annotation: ``fx.Constexpr``, ``fx.Constexpr[...]`` or ``type[...]``.
+
+    Raises:
+        UserTypeError: The value does not fit the annotation, or cannot be hashed.
+    """
+    if isinstance(annotation, ConstexprKind):
+        annotation.check(name, value)
+    key = static_key(value)
+    if type(value) in (int, bool, str):
+        guard = "type(v) is kind and v == static"
+    else:
+        guard = "type(v) is kind and static_key(v) == key"
+    return ArgSpec(
+        key=("static", key),
+        ir_type="",
+        guard=guard,
+        names={"kind": type(value), "static": value, "static_key": static_key, "key": key},
+        static=value,
+    )

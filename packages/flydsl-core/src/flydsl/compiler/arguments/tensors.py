@@ -1,0 +1,213 @@
+"""Tensor arguments with a dynamic layout: the default specialisation.
+
+Every extent is dynamic, 32 bits wide unless it needs 64; every stride is dynamic and 64 bits wide,
+except that the unit-stride axis is static. So one compilation serves all sizes, and the innermost
+axis still vectorises. The alignment of the address (at most 16 bytes) is part of the key.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flydsl.compiler.arguments.dtypes import Element, element_of
+from flydsl.compiler.arguments.foreign import element_strides, is_foreign, view_of
+from flydsl.errors import UserValueError
+from flydsl.plugins.payloads import ArgLeaf, ArgSpec
+
+__all__ = ["MAX_ALIGNMENT", "alignment_of", "describe_tensor", "library_of", "unit_axis"]
+
+MAX_ALIGNMENT = 16
+"""Bytes; the widest access that one lane makes."""
+
+_INT32_MAX = 2**31 - 1
+_INT32 = (-(2**31), _INT32_MAX)
+_INT64 = (-(2**63), 2**63 - 1)
+
+
+def alignment_of(address: int) -> int:
+    """Return the largest power of two up to `MAX_ALIGNMENT` that divides `address`."""
+    capped = address | MAX_ALIGNMENT
+    return capped & -capped
+
+
+def unit_axis(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return the axis that is static with stride one, or -1 if there is none.
+
+    Among several the last, but an axis of extent one, whose stride means nothing, only if all are.
+    """
+    units = [axis for axis, stride in enumerate(strides) if stride == 1]
+    real = [axis for axis in units if shape[axis] != 1]
+    return (real or units or [-1])[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How generated code reads a tensor of one kind.
+
+    Attributes:
+        guard: What must hold for the other expressions to be meaningful; may bind names.
+        address: Expression of the address.
+        extent, stride: Expressions with ``{i}`` for the axis; the stride counts elements.
+        names: Names that the expressions use.
+    """
+
+    guard: str
+    address: str
+    extent: str
+    stride: str
+    names: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a tensor is like now."""
+
+    element: Element
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: str
+
+
+def library_of(value: object) -> str:
+    """Return ``"torch"`` or ``"numpy"`` if `value` is such a library's tensor, else an empty text.
+
+    Neither is imported: a value can only come from a library that the caller has imported.
+    """
+    for name, kind in (("torch", "Tensor"), ("numpy", "ndarray")):
+        module = sys.modules.get(name)
+        tensor_type = getattr(module, kind, None)
+        if isinstance(tensor_type, type) and isinstance(value, tensor_type):
+            return name
+    return ""
+
+
+def _torch(value: Any) -> tuple[_Facts, _Reader]:
+    element = element_of(str(value.dtype).removeprefix("torch."))
+    device = value.device
+    facts = _Facts(
+        element, value.data_ptr(), tuple(value.shape), tuple(value.stride()), str(device)
+    )
+    reader = _Reader(
+        f"v.dtype is dtype and v.device == device and v.dim() == {len(facts.shape)}",
+        "v.data_ptr()",
+        "v.size({i})",
+        "v.stride({i})",
+        {"dtype": value.dtype, "device": device},
+    )
+    return facts, reader
+
+
+def _numpy(value: Any) -> tuple[_Facts, _Reader]:
+    if not value.dtype.isnative:
+        view_of(value)  # explains what is wrong with it
+    element = element_of(value.dtype.name)
+    size = element.size
+    strides = element_strides(value.strides, size, value)
+    facts = _Facts(element, value.ctypes.data, value.shape, strides, "cpu")
+    guard = f"v.dtype == dtype and v.ndim == {value.ndim}"
+    if value.ndim:
+        guard += " and (shape := v.shape) is not None and (steps := v.strides) is not None"
+    if size > 1:
+        # Strides in bytes that are no multiple of the element size are the slow path's error.
+        steps = " | ".join(f"steps[{i}]" for i in range(value.ndim))
+        guard += f" and not ({steps}) & {size - 1}" if steps else ""
+    shift = size.bit_length() - 1
+    reader = _Reader(
+        guard,
+        "v.ctypes.data",
+        "shape[{i}]",
+        f"(steps[{{i}}] >> {shift})" if shift else "steps[{i}]",
+        {"dtype": value.dtype},
+    )
+    return facts, reader
+
+
+def _foreign(value: Any) -> tuple[_Facts, _Reader]:
+    view = view_of(value)
+    facts = _Facts(element_of(view.dtype), view.address, view.shape, view.strides, view.device)
+    # The view stays alive in a local of the generated closure until the call has returned.
+    guard = (
+        f"(view := view_of(v)).dtype == {view.dtype!r} and view.device == {view.device!r}"
+        f" and len(view.shape) == {len(view.shape)}"
+    )
+    reader = _Reader(
+        guard, "view.address", "view.shape[{i}]", "view.strides[{i}]", {"view_of": view_of}
+    )
+    return facts, reader
+
+
+def describe_tensor(value: object) -> ArgSpec | None:
+    """Return the layout-dynamic specification of a tensor, or None if `value` is no tensor.
+
+    Raises:
+        UserTypeError: Its data type, byte order or memory cannot be used.
+        UserValueError: It has no axes.
+    """
+    library = library_of(value)
+    if library == "torch":
+        facts, reader = _torch(value)
+    elif library == "numpy":
+        facts, reader = _numpy(value)
+    elif is_foreign(value):
+        facts, reader = _foreign(value)
+    else:
+        return None
+    if not facts.shape:
+        raise UserValueError(
+            "a tensor without axes cannot be a kernel's tensor argument",
+            code="FLY-U403",
+            value=value,
+            hint="reshape it to one axis of extent 1, or pass its element as a scalar",
+        )
+    return _specification(value, facts, reader)
+
+
+def _specification(value: object, facts: _Facts, reader: _Reader) -> ArgSpec:
+    rank = len(facts.shape)
+    unit = unit_axis(facts.shape, facts.strides)
+    wide = tuple(extent > _INT32_MAX for extent in facts.shape)
+    alignment = alignment_of(facts.address)
+    guard = [
+        f"type(v) is kind and {reader.guard}",
+        f"((capped := (address := {reader.address}) | {MAX_ALIGNMENT}) & -capped) == {alignment}",
+    ]
+    small: list[ArgLeaf] = []
+    large: list[ArgLeaf] = []
+    extents: list[str] = []
+    strides: list[str] = []
+    for axis in range(rank):
+        extent, stride = reader.extent.format(i=axis), reader.stride.format(i=axis)
+        extents.append("?{i64}" if wide[axis] else "?")
+        if wide[axis]:
+            large.append(ArgLeaf("q", extent, *_INT64))
+            guard.append(f"{extent} > {_INT32_MAX}")
+        else:
+            small.append(ArgLeaf("i", extent, *_INT32))
+        if axis == unit:
+            strides.append("1")
+            guard.append(f"{stride} == 1")
+        else:
+            strides.append("?{i64}")
+            if unit < 0:
+                guard.append(f"{stride} != 1")
+    large += [
+        ArgLeaf("q", reader.stride.format(i=axis), *_INT64) for axis in range(rank) if axis != unit
+    ]
+    layout = f"{_tuple(extents)}:{_tuple(strides)}"
+    text = facts.element.ir_text
+    return ArgSpec(
+        key=("tensor", text, layout, alignment),
+        ir_type=f'!fly.memref<{text}, "global", "{layout}", {alignment} : i64>',
+        leaves=(ArgLeaf("Q", "address"), *small, *large),
+        guard=" and ".join(guard),
+        names={"kind": type(value), **reader.names},
+        device=facts.device,
+    )
+
+
+def _tuple(leaves: Sequence[str]) -> str:
+    return leaves[0] if len(leaves) == 1 else f"({','.join(leaves)})"

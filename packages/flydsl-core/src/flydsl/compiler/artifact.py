@@ -1,0 +1,57 @@
+"""`Artifact`: everything a compile produces, picklable and ready to load and launch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from flydsl.codegen.machine_code import MachineCode
+from flydsl.plugins.payloads import CodeObject, CompileEvent
+
+__all__ = ["Artifact", "CompileKey"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompileKey:
+    """What an artifact was compiled for, besides the program itself.
+
+    Attributes:
+        signature: `ArgSpec.key` of every launcher argument.
+        target: Target text.
+        options: `CompileOptions.cache_key`.
+        fingerprints: What plugins add for this target.
+    """
+
+    signature: tuple[Hashable, ...]
+    target: str
+    options: str
+    fingerprints: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Short hexadecimal text for file names; equal for equal keys within a process."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """The result of one compile.
+
+    Attributes:
+        launcher: Name of the launcher.
+        code: The device code object.
+        stub: The launcher's host code.
+        argument_format: `struct` format of the stub's argument block.
+        kernels: Names of the kernels in the order of `FlyHostContext.functions`.
+        implicit_stream: The argument block ends with the stream, which no parameter supplies.
+        events: Where the time went.
+    """
+
+    launcher: str
+    code: CodeObject
+    stub: MachineCode
+    argument_format: str
+    kernels: tuple[str, ...]
+    implicit_stream: bool
+    events: tuple[CompileEvent, ...] = ()

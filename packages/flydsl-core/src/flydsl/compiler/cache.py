@@ -1,0 +1,125 @@
+"""`FunctionCache`: what one launcher has been compiled to, in memory.
+
+Two levels. Artifacts are found by `CompileKey` and know nothing of devices or Python objects, so a
+disk cache can supply them. Closures are found by the types of the arguments and hold an artifact
+loaded on a device.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from flydsl.compiler.artifact import Artifact, CompileKey
+from flydsl.compiler.dispatch import Live
+
+__all__ = ["FunctionCache"]
+
+
+class FunctionCache:
+    """The compilations of one launcher.
+
+    Attributes:
+        lock: Held while compiling, so that concurrent calls compile once.
+        live: What the generated front reads; see `flydsl.compiler.dispatch`.
+        front: The generated front, once there is one.
+        hints: Compile hints stored on the function by ``flyc.compile[hints](function)``.
+        hits, misses: Look-ups of artifacts so far (launches through the front do not look up).
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.live = Live()
+        self.front: Callable[..., object] | None = None
+        self.hints: Mapping[str, object] = {}
+        self.hits = 0
+        self.misses = 0
+        self._artifacts: dict[CompileKey, Artifact] = {}
+        self._closures: dict[tuple[CompileKey, Hashable], Callable[..., object]] = {}
+        self._dependencies: Any = None
+
+    def set_hints(self, hints: Mapping[str, object]) -> None:
+        """Use other compile hints from now on; what was compiled with the old ones stays."""
+        with self.lock:
+            self.hints = dict(hints)
+            self.live.table = {}
+
+    def refresh(self) -> None:
+        """Forget everything if a function, global or captured value has changed since."""
+        if self._dependencies is not None and not self._dependencies.unchanged():
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._artifacts.clear()
+        self._closures.clear()
+        self._dependencies = None
+        self.live.table = {}
+        self.live.settings = None
+        self.live.unchanged = bool
+
+    def artifact(self, key: CompileKey) -> Artifact | None:
+        """Return what `key` was compiled to, counting a hit or a miss."""
+        found = self._artifacts.get(key)
+        if found is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return found
+
+    def store(self, key: CompileKey, artifact: Artifact, dependencies: Any) -> None:
+        """Keep a compilation and what the program was traced from."""
+        self._artifacts[key] = artifact
+        if self._dependencies is None:
+            self._dependencies = dependencies
+        else:
+            # Another specialisation may have reached more than the ones before.
+            self._dependencies = _Both(self._dependencies, dependencies)
+
+    def closure(
+        self, key: CompileKey, form: Hashable, make: Callable[[], Callable[..., object]]
+    ) -> Callable[..., object]:
+        """Return the closure of an artifact, made by `make` the first time.
+
+        Args:
+            key: The artifact's key.
+            form: The device, and the Python form of the arguments that the closure reads.
+            make: Loads the artifact and generates the closure.
+        """
+        found = self._closures.get((key, form))
+        if found is None:
+            found = self._closures[key, form] = make()
+        return found
+
+    def publish(
+        self, kinds: tuple[object, ...], closure: Callable[..., object], settings: object
+    ) -> None:
+        """Let the front find `closure` for arguments of these types and compile-time values."""
+        live = self.live
+        if live.settings != settings:
+            live.table = {}
+            live.settings = settings
+        if self._dependencies is not None:
+            live.unchanged = self._dependencies.unchanged
+        known = live.table.setdefault(kinds, [])
+        if closure not in known:
+            known.append(closure)
+
+
+class _Both:
+    """Two sets of dependencies; unchanged if both are."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        # Equal digests are the same program: most specialisations add nothing.
+        self._parts = {
+            part.digest if part.portable else id(part): part
+            for part in (*_parts(first), *_parts(second))
+        }
+
+    def unchanged(self) -> bool:
+        return all(part.unchanged() for part in self._parts.values())
+
+
+def _parts(dependencies: Any) -> tuple[Any, ...]:
+    return tuple(dependencies._parts.values()) if type(dependencies) is _Both else (dependencies,)

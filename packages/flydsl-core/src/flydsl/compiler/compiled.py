@@ -1,0 +1,161 @@
+"""`compile` and `CompiledFunction`: one specialisation of a launcher, called without checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flydsl.compiler.artifact import Artifact
+from flydsl.compiler.dispatch import MISS
+from flydsl.compiler.driver import Call, Driver, cache_of
+from flydsl.config import compile_options
+from flydsl.diagnostics import at_user_line
+from flydsl.errors import UserTypeError
+from flydsl.frontend import JitFunction
+from flydsl.plugins.payloads import CodeObject, CompileEvent, KernelInfo
+
+__all__ = ["CompiledFunction", "compile"]
+
+
+class CompiledFunction:
+    """A launcher compiled for the kinds of arguments it was compiled with.
+
+    Calling it takes positional arguments, one per parameter. It does not look for changes of the
+    program, and ignores the values given for compile-time parameters.
+    """
+
+    def __init__(self, driver: Driver, function: JitFunction, call: Call) -> None:
+        self._driver = driver
+        self._function = function
+        self._call = call
+        self._artifact = driver.artifact(function, call)
+        self._closures: list[Callable[..., object]] = []
+
+    def __call__(self, *args: object) -> None:
+        """Launch.
+
+        Raises:
+            UserTypeError: The arguments need another specialisation than this one.
+            TargetError: The launch failed.
+        """
+        for closure in self._closures:
+            if closure(*args) is None:
+                return
+        with at_user_line():
+            closure = self._closure_for(args)
+            if closure(*args) is MISS:
+                raise self._other_specialisation()
+            self._closures.append(closure)
+
+    def _closure_for(self, args: tuple[object, ...]) -> Callable[..., object]:
+        function = self._function
+        parameters = function.signature.parameters
+        values = dict(function.bind(args, {}))
+        for parameter in parameters:
+            if parameter.constexpr:
+                values[parameter.name] = self._call.values[parameter.name]
+        call = self._driver.resolve(function, values)
+        if call.key.signature != self._call.key.signature:
+            raise self._other_specialisation()
+        return self._driver.closure(function, call, self._artifact, check_static=False)
+
+    def _other_specialisation(self) -> UserTypeError:
+        shown = ", ".join(
+            f"{name}: {spec.ir_type or repr(spec.static)}"
+            for name, spec in self._call.specs.items()
+        )
+        return UserTypeError(
+            f"{self._artifact.launcher} was compiled for arguments of other kinds",
+            code="FLY-U420",
+            allowed=shown,
+            hint="call the launcher itself, which compiles for any arguments, or compile again",
+        )
+
+    @property
+    def artifact(self) -> Artifact:
+        """Everything the compile produced."""
+        return self._artifact
+
+    @property
+    def code(self) -> CodeObject:
+        """The device code object."""
+        return self._artifact.code
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """Resources of each kernel: registers, shared memory, spills, occupancy."""
+        return self._artifact.code.kernels
+
+    @property
+    def events(self) -> tuple[CompileEvent, ...]:
+        """Where the time of the compile went."""
+        return self._artifact.events
+
+    def __repr__(self) -> str:
+        return f"<CompiledFunction {self._artifact.launcher} for {self._call.target.name}>"
+
+
+class _Compile:
+    """The function `compile`; ``compile[hints]`` is the same with compile hints."""
+
+    def __init__(self, hints: Mapping[str, object] | None = None) -> None:
+        self._hints = hints
+
+    def __getitem__(self, hints: object) -> _Compile:
+        """Return a `compile` that overlays `hints` (see `CompileOptions.with_hints`).
+
+        Raises:
+            UserTypeError: `hints` is no mapping.
+            UserError: A hint is unknown or has an unusable value.
+        """
+        with at_user_line():
+            if not isinstance(hints, Mapping):
+                raise UserTypeError(
+                    "compile hints are a mapping", code="FLY-U421", value=hints, allowed="a dict"
+                )
+            merged = {**(self._hints or {}), **{k: v for k, v in hints.items() if v is not None}}
+            compile_options(merged)
+        return _Compile(merged)
+
+    def __call__(self, function: object, *args: object, **kwargs: object) -> Any:
+        """Compile a launcher for the kinds of these arguments.
+
+        Host tensors are placeholders: nothing is launched for them. With tensors on a device the
+        kernels are launched once.
+
+        Args:
+            function: A function decorated with `jit`.
+            *args: Arguments as for a call.
+            **kwargs: Arguments as for a call.
+
+        Returns:
+            The `CompiledFunction`; None under ``COMPILE_ONLY=1``. With hints and without arguments,
+            `function` itself, which keeps the hints for its own calls.
+
+        Raises:
+            UserTypeError: `function` is not decorated with `jit`.
+            UserError, TargetError: The program cannot be compiled.
+        """
+        with at_user_line():
+            if not isinstance(function, JitFunction):
+                raise UserTypeError(
+                    "compile takes a function decorated with @flyc.jit",
+                    code="FLY-U421",
+                    value=function,
+                )
+            if self._hints is not None:
+                cache_of(function).set_hints(self._hints)
+                if not args and not kwargs and function.signature.parameters:
+                    return function
+            driver = Driver()
+            call = driver.resolve(function, function.bind(args, kwargs))
+            compiled = CompiledFunction(driver, function, call)
+            if call.placement is None:
+                return None
+            if any(spec.device not in ("", "cpu") for spec in call.specs.values()):
+                compiled(*call.values.values())
+            return compiled
+
+
+compile = _Compile()  # noqa: A001 - the public name
+"""Compile a launcher ahead of its calls; see `_Compile.__call__`."""

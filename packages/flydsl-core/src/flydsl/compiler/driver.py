@@ -1,0 +1,247 @@
+"""The driver: from a call of a launcher to a compiled, loaded and launched kernel."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flydsl.compiler.artifact import Artifact, CompileKey
+from flydsl.compiler.cache import FunctionCache
+from flydsl.compiler.dispatch import MISS, MISSING, make_front
+from flydsl.config import CompileOptions, compile_options, watch
+from flydsl.config import core as settings
+from flydsl.diagnostics import at_user_line
+from flydsl.errors import CompilerBug, FlyDSLError
+from flydsl.plugins.payloads import ArgSpec
+
+if TYPE_CHECKING:
+    from flydsl.frontend import JitFunction
+    from flydsl.plugins.protocols import Target
+    from flydsl.runtime import Placement
+
+__all__ = ["Call", "Driver", "cache_of"]
+
+_WATCHED = watch(
+    settings.TARGET,
+    settings.DEVICE,
+    settings.COMPILE_ONLY,
+    settings.OPT_LEVEL,
+    settings.DUMP_IR,
+    settings.DUMP_DIR,
+    settings.VERIFY,
+    settings.DEBUG_INFO,
+    settings.PLUGINS_DISABLE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a launcher, resolved as far as its compilation depends on it.
+
+    Attributes:
+        values: Arguments by parameter name, defaults applied.
+        specs: How each is passed, by parameter name.
+        options: Compile options.
+        target: What to compile for.
+        placement: Where to launch; None when only compiling.
+        key: What distinguishes its artifact.
+    """
+
+    values: Mapping[str, object]
+    specs: Mapping[str, ArgSpec]
+    options: CompileOptions
+    target: Target
+    placement: Placement | None
+    key: CompileKey
+
+
+def cache_of(function: JitFunction) -> FunctionCache:
+    """Return the launcher's cache, made on first use."""
+    if not isinstance(function.state, FunctionCache):
+        function.state = FunctionCache()
+    cache: FunctionCache = function.state
+    return cache
+
+
+class Driver:
+    """Implements calls of `@flyc.jit` functions; `flydsl.frontend` holds the one instance."""
+
+    def call(
+        self, function: JitFunction, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> None:
+        """Compile `function` for these arguments if needed, and launch it.
+
+        Raises:
+            UserError: The arguments or the program are wrong; at the user's line.
+            TargetError: The target cannot do what is asked, or none can be chosen.
+        """
+        with at_user_line():
+            call = self.resolve(function, function.bind(args, dict(kwargs)))
+            cache = cache_of(function)
+            with cache.lock:
+                artifact = self.artifact(function, call)
+                closure = None
+                if call.placement is not None:
+                    closure = self.closure(function, call, artifact)
+                    self._publish(function, call, closure)
+            if closure is not None and closure(*call.values.values()) is MISS:
+                raise CompilerBug(
+                    f"the code made for a call of {function.name} does not accept its arguments",
+                    code="FLY-B441",
+                )
+
+    def resolve(self, function: JitFunction, values: Mapping[str, object]) -> Call:
+        """Describe the arguments, choose the target and the device.
+
+        Raises:
+            UserError: An argument cannot be passed, or the tensors are on several devices.
+            TargetError: No target or device can be chosen.
+        """
+        specs = {
+            parameter.name: _described(parameter, values[parameter.name])
+            for parameter in function.signature.parameters
+        }
+        options = compile_options(cache_of(function).hints)
+        devices = [spec.device for spec in specs.values() if spec.device]
+        target, placement = _place(devices, options)
+        key = CompileKey(
+            tuple(spec.key for spec in specs.values()), target.name, options.cache_key()
+        )
+        return Call(values, specs, options, target, placement, key)
+
+    def artifact(self, function: JitFunction, call: Call) -> Artifact:
+        """Return the artifact for `call`, compiled if it is not in the cache.
+
+        Raises:
+            UserError, TargetError: The program cannot be compiled.
+        """
+        cache = cache_of(function)
+        with cache.lock:
+            cache.refresh()
+            found = cache.artifact(call.key)
+            # Dumps are made while compiling, so asking for them compiles.
+            if found is None or call.options.dump_ir:
+                from flydsl.compiler.compilation import compile_call
+
+                with _without_cyclic_gc():
+                    found, dependencies = compile_call(function, call)
+                cache.store(call.key, found, dependencies)
+        return found
+
+    def closure(
+        self,
+        function: JitFunction,
+        call: Call,
+        artifact: Artifact,
+        *,
+        check_static: bool = True,
+    ) -> Callable[..., object]:
+        """Return the closure that launches `artifact` for arguments like the call's.
+
+        Raises:
+            TargetError: The runtime cannot load the code object.
+        """
+        from flydsl.compiler.loading import load
+
+        placement = call.placement
+        assert placement is not None
+        form = (
+            placement.name,
+            check_static,
+            tuple(
+                (type(value), spec.guard, spec.leaves)
+                for value, spec in zip(call.values.values(), call.specs.values(), strict=True)
+            ),
+        )
+        return cache_of(function).closure(
+            call.key,
+            form,
+            lambda: load(
+                artifact, tuple(call.specs.values()), placement, check_static=check_static
+            ),
+        )
+
+    def _publish(self, function: JitFunction, call: Call, closure: Callable[..., object]) -> None:
+        """Make the next call with such arguments go through the generated front."""
+        cache = cache_of(function)
+        parameters = function.signature.parameters
+        if call.options.dump_ir:
+            return
+        kinds = tuple(
+            call.values[p.name] if p.constexpr else type(call.values[p.name]) for p in parameters
+        )
+        cache.publish(kinds, closure, _WATCHED())
+        if function.dispatch is not cache.front:
+            cache.front = make_front(parameters, cache.live, _WATCHED, self._slow(function))
+            function.dispatch = cache.front
+
+    def _slow(self, function: JitFunction) -> Callable[..., object]:
+        def slow(
+            extra: tuple[object, ...], given: dict[str, object], unknown: dict[str, object]
+        ) -> None:
+            named = {name: value for name, value in given.items() if value is not MISSING}
+            if extra:
+                # More positional arguments than parameters: let binding explain it.
+                self.call(function, (*given.values(), *extra), unknown)
+            else:
+                self.call(function, (), {**named, **unknown})
+
+        return slow
+
+
+def _described(parameter: Any, value: object) -> ArgSpec:
+    """Return the specification of one argument; errors name the parameter."""
+    from flydsl.compiler.arguments.scalars import describe_static
+    from flydsl.plugins.manager import plugin_manager
+
+    try:
+        if parameter.constexpr:
+            return describe_static(parameter.name, value, parameter.annotation)
+        wanted = parameter.dsl_type
+        spec = plugin_manager().hook.flydsl_argument(value=value, annotation=wanted)
+        if not isinstance(spec, ArgSpec):
+            raise CompilerBug(
+                "a plugin answered flydsl_argument with something else", value=spec, code="FLY-B442"
+            )
+        return spec
+    except FlyDSLError as error:
+        if not error.message.startswith(repr(parameter.name)):
+            error.message = f"{parameter.name!r}: {error.message}"
+        raise
+
+
+def _place(devices: list[str], options: CompileOptions) -> tuple[Target, Placement | None]:
+    """Choose the target, and unless only compiling, the runtime and device."""
+    from flydsl.runtime import choose_placement
+    from flydsl.targets import choose_target, create_target
+
+    if options.compile_only:
+        spec = None
+        if any(device != "cpu" for device in devices) and settings.TARGET.get() is None:
+            placement = choose_placement(devices)
+            spec = placement.runtime.device_spec(placement.device)
+        return choose_target(device=spec, compile_only=True), None
+    named = settings.TARGET.get()
+    wanted = create_target(named).object_format if named else ""
+    placement = choose_placement(devices, wanted)
+    target = choose_target(
+        device=placement.runtime.device_spec(placement.device),
+        fallback=placement.info.default_target,
+    )
+    return target, placement
+
+
+@contextmanager
+def _without_cyclic_gc() -> Iterator[None]:
+    # A full collection over the objects of a large program costs more than a compile, and tracing
+    # allocates enough to trigger several.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,149 @@
+"""Runs the stages of a pipeline on a module, and the host part of a compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flydsl import mlir
+from flydsl.codegen import CodegenRequest, observing, shared_worker
+from flydsl.codegen.machine_code import HOST_FEATURES, MachineCode, host_triple
+from flydsl.compiler.dumps import Dumper
+from flydsl.compiler.timing import Recorder
+from flydsl.config import CompileOptions
+from flydsl.errors import CompilerBug
+from flydsl.plugins.manager import load_dotted, plugin_manager
+from flydsl.plugins.payloads import CodeObject, Stage
+from flydsl.plugins.protocols import Target
+
+__all__ = ["HOST_PASS", "STUB", "Lowering", "host_request"]
+
+HOST_PASS = "fly-host-lowering"
+STUB = "fly_stub"
+"""Name of the function that the host pass makes of a launcher."""
+
+_HOST_PIPELINE = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
+
+
+def host_request(llvm_ir: str, want_asm: bool = False) -> CodegenRequest:
+    """Return the request that compiles a stub; its options do not follow the kernel's."""
+    triple = host_triple()
+    # The baseline processor and little optimisation: a stub is a few dozen integer instructions,
+    # and its bytes may be cached on a disk that other machines share.
+    return CodegenRequest(
+        llvm_ir,
+        triple,
+        features=HOST_FEATURES.get(triple, ""),
+        opt_level=1,
+        want_asm=want_asm,
+        vectorize=False,
+    )
+
+
+class Lowering:
+    """Lowers one traced module, step by step, and keeps the record of it.
+
+    Args:
+        module: The traced module; it is changed in place.
+        target: What the device part is compiled for.
+        options: Compile options.
+        recorder: Takes the timings.
+        dumper: Takes the intermediate texts.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        target: Target,
+        options: CompileOptions,
+        recorder: Recorder,
+        dumper: Dumper,
+    ) -> None:
+        self.module = module
+        self.target = target
+        self.options = options
+        self.recorder = recorder
+        self.dumper = dumper
+
+    def run(self, stage: Stage) -> None:
+        """Run one stage.
+
+        Raises:
+            UserError, TargetError: The program cannot be compiled for the target.
+            CompilerBug: A pass failed, or (under ``FLYDSL_VERIFY``) left invalid IR behind.
+        """
+        with self.recorder.step("pass", stage.name):
+            if stage.kind == "mlir":
+                mlir.run_pipeline(self.module, stage.text)
+            else:
+                _pass(stage.name)(self.module, self.target, **dict(stage.options))
+        self._after(stage.name)
+
+    def _after(self, name: str) -> None:
+        self.dumper.module(name, self.module)
+        if self.options.verify:
+            with self.recorder.step("verify", name):
+                mlir.verify(self.module, after=name)
+
+    def emit(self, emit: Callable[[Any, Target, CompileOptions], CodeObject]) -> CodeObject:
+        """Turn the lowered device part into a code object with `flydsl.targets.emit`."""
+        self._observe("device")
+        with self.recorder.step("emit", self.target.name), self._observing():
+            code = emit(self.module, self.target, self.options)
+        self.dumper.code(code)
+        return code
+
+    def host_stub(self, code: CodeObject) -> MachineCode:
+        """Compile the launcher; the device part is no longer needed and goes away.
+
+        Args:
+            code: The code object, whose metadata says where kernel arguments go.
+
+        Raises:
+            CompilerBug: The launcher does not lower, or needs something outside itself.
+        """
+        with self.recorder.step("host", HOST_PASS):
+            _pass(HOST_PASS)(self.module, self.target, kernels=code.kernels)
+        self._after(HOST_PASS)
+        with self.recorder.step("host", "convert"):
+            mlir.run_pipeline(self.module, _HOST_PIPELINE)
+        self._after("host-llvm")
+        with self.recorder.step("host", "translate"):
+            # Translating an invalid module would end the process.
+            mlir.verify(self.module, "the host pipeline")
+            llvm_ir = mlir.llvm.translate_module_to_llvmir(self.module.operation)
+        if not llvm_ir:
+            raise CompilerBug("MLIR cannot translate the launcher", code="FLY-B431")
+        self._observe("host")
+        with self.recorder.step("host", "compile"), self._observing():
+            result = shared_worker().compile(host_request(llvm_ir, self.options.dump_ir))
+        return MachineCode.from_object(result.object, STUB)
+
+    def _observe(self, unit: str) -> None:
+        self.recorder.unit = self.dumper.unit = unit
+
+    def _observing(self) -> Any:
+        def both(request: CodegenRequest, result: Any) -> None:
+            self.recorder.observe(request, result)
+            self.dumper.observe(request, result)
+
+        return observing(both)
+
+
+def _pass(name: str) -> Callable[..., None]:
+    manager = plugin_manager()
+    cache = manager.cache("passes")
+    found = cache.get(name)
+    if found is None:
+        dotted = manager.announced.passes.get(name)
+        if dotted is None:
+            raise CompilerBug(
+                f"no plugin provides the pass {name!r}",
+                code="FLY-B432",
+                allowed=", ".join(sorted(manager.announced.passes)),
+            )
+        found = cache[name] = load_dotted(dotted)
+        if not callable(found):
+            raise CompilerBug(f"the pass {name!r} is not callable", code="FLY-B432", value=found)
+    function: Callable[..., None] = found
+    return function

@@ -1,0 +1,22 @@
+"""Device runtimes: the C ABI of a launch, the interface that a runtime implements, and the choice.
+
+* `abi`: the structures that host stubs and runtimes share.
+* `protocol`: `DeviceRuntime` and `LoadedModule`.
+* `choice`: which runtime and device a call uses.
+
+A runtime is a plugin: implement `DeviceRuntime` in a distribution and announce it with a
+`RuntimeInfo` through the hook `flydsl_device_runtimes`.
+"""
+
+from __future__ import annotations
+
+from flydsl.runtime.choice import Placement, choose_placement, open_runtime
+from flydsl.runtime.protocol import DeviceRuntime, LoadedModule
+
+__all__ = [
+    "DeviceRuntime",
+    "LoadedModule",
+    "Placement",
+    "choose_placement",
+    "open_runtime",
+]
