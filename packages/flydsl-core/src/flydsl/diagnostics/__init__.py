@@ -11,6 +11,7 @@ from flydsl.diagnostics.categories import FlyDSLWarning, PerformanceWarning, Plu
 from flydsl.diagnostics.codes import CODES, explain
 from flydsl.diagnostics.frames import (
     at_user_line,
+    error_location,
     function_location,
     is_framework_module,
     user_location,
@@ -23,6 +24,7 @@ __all__ = [
     "PerformanceWarning",
     "PluginWarning",
     "at_user_line",
+    "error_location",
     "explain",
     "function_location",
     "is_framework_module",

@@ -21,6 +21,7 @@ from flydsl.errors import FlyDSLError, SourceLocation
 
 __all__ = [
     "at_user_line",
+    "error_location",
     "function_location",
     "is_framework_module",
     "user_location",
@@ -84,14 +85,28 @@ def at_user_line(location: SourceLocation | None = None) -> Iterator[None]:
         raise
 
 
+def error_location(error: BaseException) -> SourceLocation | None:
+    """Return the innermost place in user code that an exception passed through; None if none."""
+    found: SourceLocation | None = None
+    entry = error.__traceback__
+    while entry is not None:
+        if _is_user(entry.tb_frame):
+            found = _position(entry.tb_frame.f_code, entry.tb_lasti)
+        entry = entry.tb_next
+    return found
+
+
+def _is_user(frame: FrameType) -> bool:
+    return not (
+        is_framework_module(frame.f_globals.get("__name__", ""))
+        or "__flydsl_internal__" in frame.f_globals
+        or _is_stdlib(frame.f_code.co_filename)
+    )
+
+
 def _walk(frame: FrameType | None) -> Iterator[SourceLocation]:
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not (
-            is_framework_module(module)
-            or "__flydsl_internal__" in frame.f_globals
-            or _is_stdlib(frame.f_code.co_filename)
-        ):
+        if _is_user(frame):
             yield _position(frame.f_code, frame.f_lasti)
         frame = frame.f_back
 

@@ -80,7 +80,6 @@ _CONSTRUCTORS = {
     "make_shape": _pure("dyn32* dyn64*"),
     "make_stride": _pure("dyn32* dyn64*"),
     "make_coord": _pure("dyn32* dyn64*"),
-    "make_tile": _pure("dyn32* dyn64*"),
     "make_layout": _pure("shape stride"),
     "make_ordered_layout": _pure("shape order"),
     "make_identity_layout": _pure("shape"),
@@ -170,7 +169,6 @@ _MEMORY = {
     "memref_store_vec": _effect("vector memref"),
     "ptr_load": _effect("ptr", "", "result"),
     "ptr_store": _effect("value ptr"),
-    "make_fragment_like": _effect("src", "", "result"),
     "print": _effect("values*", "format"),
 }
 
@@ -191,7 +189,6 @@ _ATOMS = {
     "tiled_copy_retile": _pure("tiled_copy input"),
     "tiled_mma_partition": _pure("tiled_mma input coord", "operand_id"),
     "tiled_mma_partition_shape": _pure("tiled_mma shape", "operand_id"),
-    "mma_make_fragment": _effect("tiled_mma input", "operand_id", "result"),
 }
 
 OPS: Mapping[str, OpSpec] = MappingProxyType(

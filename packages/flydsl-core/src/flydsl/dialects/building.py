@@ -1,0 +1,230 @@
+"""Creating Fly operations: attributes, segment sizes, and Python values as operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flydsl import layout as fl
+from flydsl.dialects import types as ft
+from flydsl.dialects.definition import OPS
+from flydsl.dialects.infer import result_type, type_of
+from flydsl.errors import UserTypeError
+from flydsl.mlir import context_state
+
+if TYPE_CHECKING:
+    from flydsl.mlir import ir
+
+__all__ = [
+    "Builder",
+    "Operand",
+    "as_value",
+    "attribute",
+    "create",
+    "decode",
+    "int_tuple",
+    "ordered_leaves",
+    "segments",
+    "static",
+]
+
+Operand: TypeAlias = Any
+"""An ``ir.Value``, or a Python value that `as_value` turns into one."""
+
+
+def attribute(value: Any) -> ir.Attribute:
+    """Return the MLIR attribute of an int (i64), a tuple of ints, a bool, a str or an attribute."""
+    cache = context_state().attributes
+    key = (type(value), value)
+    found = cache.get(key)
+    if found is None:
+        from flydsl.mlir import ir
+
+        if isinstance(value, ir.Attribute):
+            return value
+        if isinstance(value, bool):
+            found = ir.BoolAttr.get(value)
+        elif isinstance(value, int):
+            found = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+        elif isinstance(value, str):
+            found = ir.StringAttr.get(value)
+        else:
+            found = ir.DenseI64ArrayAttr.get(list(value))
+        cache[key] = found
+    return found
+
+
+def decode(value: ir.Attribute) -> Any:
+    """Return the Python value of an attribute that `attribute` can make."""
+    cache = context_state(value.context).attributes
+    found = cache.get(value)
+    if found is None:
+        from flydsl.mlir import ir
+
+        if isinstance(value, ir.IntegerAttr | ir.StringAttr | ir.BoolAttr | ir.FloatAttr):
+            found = value.value
+        elif isinstance(value, ir.TypeAttr):
+            found = str(value.value)
+        elif isinstance(value, ir.DenseI64ArrayAttr | ir.DenseI32ArrayAttr):
+            found = tuple(value)
+        else:
+            found = value
+        cache[value] = found
+    return found
+
+
+def segments(sizes: Sequence[int]) -> ir.Attribute:
+    """Return the attribute of operand or result segment sizes."""
+    cache = context_state().attributes
+    key = ("segments", *sizes)
+    found = cache.get(key)
+    if found is None:
+        from flydsl.mlir import ir
+
+        found = cache[key] = ir.DenseI32ArrayAttr.get(list(sizes))
+    return found
+
+
+def create(
+    name: str,
+    results: Sequence[ir.Type],
+    operands: Sequence[ir.Value],
+    attributes: Mapping[str, ir.Attribute] | None = None,
+) -> ir.Operation:
+    """Create ``fly.<name>`` at the ambient insertion point."""
+    from flydsl.mlir import ir
+
+    return ir.Operation.create(
+        "fly." + name,
+        results=results,
+        operands=operands,
+        attributes=attributes,  # type: ignore[arg-type,unused-ignore]
+    )
+
+
+def static(value: Any) -> ir.Value:
+    """Return the SSA value of a static Python value or type wrapper (``fly.static``).
+
+    Raises:
+        UserError: It holds a run-time leaf.
+    """
+    kind = type_of(value)
+    if "?" in str(kind):
+        raise UserTypeError(
+            "a value with run-time parts is used where a static one is needed",
+            code="FLY-U320",
+            value=str(kind),
+        )
+    return create("static", (kind.ir,), ()).result
+
+
+def _collect(x: Any, found: list[ir.Value]) -> Any:
+    """Return nested `x` with leaves for its integer values, which are appended to `found`."""
+    if isinstance(x, tuple | list):
+        return tuple(_collect(e, found) for e in x)
+    if x is None or isinstance(x, int | fl.Basis):
+        return x
+    from flydsl.mlir import arith, ir
+
+    if not isinstance(x, ir.Value):
+        return fl.normalize(x, "the tuple")
+    kind = ft.of(x.type)
+    if isinstance(kind, ft.IntTupleType) and not isinstance(kind.value, tuple):
+        if isinstance(kind.value, int):
+            return kind.value
+        leaf = kind.value
+        x = create("get_scalar", (ir.IntegerType.get_signless(leaf.width),), (x,)).result
+        found.append(x)
+        return leaf
+    text = str(x.type)
+    if text == "index":
+        x = arith.index_cast(ir.IntegerType.get_signless(64), x)
+    elif text in ("i8", "i16"):
+        x = arith.extsi(ir.IntegerType.get_signless(32), x)
+    elif text not in ("i32", "i64"):
+        raise UserTypeError(
+            "a tuple holds a value that is no integer of at most 64 bits",
+            code="FLY-U318",
+            value=text,
+        )
+    found.append(x)
+    return fl.Dyn(64 if text in ("i64", "index") else 32)
+
+
+def ordered_leaves(values: Sequence[ir.Value]) -> tuple[list[ir.Value], tuple[int, int]]:
+    """Return integer values with the i32 ones first, and how many there are of each width."""
+    narrow = [v for v in values if str(v.type) == "i32"]
+    wide = [v for v in values if str(v.type) != "i32"]
+    return narrow + wide, (len(narrow), len(wide))
+
+
+def int_tuple(x: Any, op: str = "make_int_tuple") -> ir.Value:
+    """Return the ``!fly.int_tuple`` of nested ints, None, basis strides and integer values.
+
+    Raises:
+        UserError: A leaf is of another kind, or a tuple is empty.
+    """
+    found: list[ir.Value] = []
+    value = fl.normalize(_collect(x, found), "the tuple", none=True, basis=True)
+    kind = ft.IntTupleType(value).ir
+    if not found:
+        return create("static", (kind,), ()).result
+    operands, sizes = ordered_leaves(found)
+    return create(op, (kind,), operands, {"operandSegmentSizes": segments(sizes)}).result
+
+
+def as_value(x: Operand) -> ir.Value:
+    """Return `x` as an SSA value: values as they are, Python tuples and layouts as operations.
+
+    Raises:
+        UserError: `x` is of a kind that has no Fly value.
+    """
+    from flydsl.mlir import ir
+
+    if isinstance(x, ir.Value):
+        return x
+    if isinstance(x, int | tuple | list) or x is None:
+        return int_tuple(x)
+    return static(x)
+
+
+class Builder:
+    """Builds one pure operation of the algebra; its result type is inferred and cached.
+
+    Calling it takes the operands (values, or Python values as in `as_value`) and the operation's
+    attributes as keywords, and returns the result value.
+    """
+
+    __slots__ = ("name", "optional")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.optional = any(slot.endswith("?") for slot in OPS[name].operands)
+
+    def __repr__(self) -> str:
+        return f"fly.{self.name}({', '.join(OPS[self.name].operands)})"
+
+    def __call__(self, *operands: Operand, **attributes: Any) -> ir.Value:
+        """Create the operation.
+
+        Raises:
+            UserError: The operands do not fit the operation.
+        """
+        from flydsl.mlir import ir
+
+        if self.optional and operands[-1] is None:
+            operands = operands[:-1]
+        values = [x if isinstance(x, ir.Value) else as_value(x) for x in operands]
+        types = [v.type for v in values]
+        for name, value in attributes.items():
+            if isinstance(value, list):
+                attributes[name] = tuple(value)
+        cache = context_state().attributes
+        key = (self.name, tuple(attributes.items()), *types) if attributes else (self.name, *types)
+        found = cache.get(key)
+        if found is None:
+            attributes = {k: v for k, v in attributes.items() if v is not None}
+            result = result_type(self.name, types, attributes)
+            found = (result,), {k: attribute(v) for k, v in attributes.items()} or None
+            cache[key] = found
+        return create(self.name, found[0], values, found[1]).result

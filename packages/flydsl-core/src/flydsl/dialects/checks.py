@@ -1,0 +1,176 @@
+"""Whether operands fit an atom: used by the builders at the user's line and by `verify`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl import layout as fl
+from flydsl.dialects import types as ft
+from flydsl.dialects.elements import storage_bits
+from flydsl.errors import UserTypeError, UserValueError
+
+__all__ = ["check_copy", "check_copy_call", "check_gemm", "check_mma_call", "copy_atom_of"]
+
+
+def copy_atom_of(kind: Any) -> ft.CopyAtomType:
+    """Return the copy atom of an atom or tiled copy.
+
+    Raises:
+        UserError: It is neither.
+    """
+    if isinstance(kind, ft.TiledCopyType):
+        return kind.atom
+    if not isinstance(kind, ft.CopyAtomType):
+        raise UserTypeError("not a copy atom", code="FLY-U325", value=str(kind))
+    return kind
+
+
+def _mma_atom_of(kind: Any) -> ft.MmaAtomType:
+    if isinstance(kind, ft.TiledMmaType):
+        return kind.atom
+    if not isinstance(kind, ft.MmaAtomType):
+        raise UserTypeError("not an MMA atom", code="FLY-U325", value=str(kind))
+    return kind
+
+
+def _tensor(kind: Any, what: str) -> ft.MemRefType:
+    if not isinstance(kind, ft.MemRefType):
+        raise UserTypeError(f"{what} is no tensor in memory", code="FLY-U321", value=str(kind))
+    return kind
+
+
+def _static_size(layout: Any, what: str) -> int:
+    size = fl.size(layout)
+    if not isinstance(size, int):
+        raise UserValueError(
+            f"{what} has an extent known only at run time", code="FLY-U322", value=str(layout)
+        )
+    return size
+
+
+def _check_values(atom: ft.CopyAtomType, tensor: ft.MemRefType, layout: Any, what: str) -> None:
+    if storage_bits(tensor.element) != atom.bits:
+        raise UserTypeError(
+            f"the elements of {what} are not as wide as the values of the copy atom",
+            code="FLY-U327",
+            value=tensor.element,
+            allowed=f"{atom.bits}-bit elements",
+        )
+    if atom.operation.whole_tile:
+        return
+    moved = _static_size(layout, what)
+    wanted = atom.operation.values(atom.bits)
+    if moved != wanted:
+        raise UserValueError(
+            f"{what} does not hold the values of one {atom.operation} instruction",
+            code="FLY-U327",
+            value=f"{moved} values of {atom.bits} bits",
+            allowed=f"{wanted} values",
+        )
+
+
+def check_copy_call(atom_kind: Any, src_kind: Any, dst_kind: Any) -> None:
+    """Raise UserError unless both tensors hold exactly one instruction's values."""
+    atom = copy_atom_of(atom_kind)
+    for kind, what in ((src_kind, "the source"), (dst_kind, "the destination")):
+        tensor = _tensor(kind, what)
+        _check_values(atom, tensor, tensor.layout, what)
+
+
+def _mode_layouts(tensor: ft.MemRefType) -> list[Any]:
+    return [tensor.layout] if tensor.layout.is_leaf else list(tensor.layout.modes())
+
+
+def check_copy(atom_kind: Any, src_kind: Any, dst_kind: Any, pred_kind: Any) -> None:
+    """Raise UserError unless the tensors have equal, static modes that fit the atom."""
+    atom = copy_atom_of(atom_kind)
+    src, dst = _tensor(src_kind, "the source"), _tensor(dst_kind, "the destination")
+    modes = [_mode_layouts(src), _mode_layouts(dst)]
+    if len(modes[0]) != len(modes[1]):
+        raise UserValueError(
+            "source and destination of a copy have different ranks",
+            code="FLY-U328",
+            value=f"{src.layout} and {dst.layout}",
+        )
+    _check_values(atom, src, modes[0][0], "mode 0 of the source")
+    _check_values(atom, dst, modes[1][0], "mode 0 of the destination")
+    sizes = [[_static_size(m, "a copied tensor") for m in part[1:]] for part in modes]
+    if sizes[0] != sizes[1] and not atom.operation.whole_tile:
+        raise UserValueError(
+            "source and destination of a copy have different sizes",
+            code="FLY-U328",
+            value=f"{src.layout} and {dst.layout}",
+        )
+    if isinstance(pred_kind, ft.MemRefType):
+        rank = 1 if pred_kind.layout.is_leaf else pred_kind.layout.rank
+        if rank not in (len(modes[0]), max(1, len(modes[0]) - 1)):
+            raise UserValueError(
+                "the predicate of a copy has the wrong rank",
+                code="FLY-U328",
+                value=str(pred_kind.layout),
+                allowed=f"rank {len(modes[0])} or {len(modes[0]) - 1}",
+            )
+
+
+def _check_fragment(atom: ft.MmaAtomType, operand: str, tensor: ft.MemRefType, values: Any) -> None:
+    wanted = fl.size(fl.get(atom.operation.layout_tv(operand), 1))
+    found = _static_size(values, f"operand {operand}")
+    if found != wanted:
+        raise UserValueError(
+            f"operand {operand} does not hold one thread's values of {atom.operation}",
+            code="FLY-U329",
+            value=f"{found} values",
+            allowed=f"{wanted} values",
+        )
+    bits = storage_bits(atom.operation.element(operand))
+    if storage_bits(tensor.element) != bits:
+        raise UserTypeError(
+            f"operand {operand} of {atom.operation} has elements of another width",
+            code="FLY-U329",
+            value=tensor.element,
+            allowed=atom.operation.element(operand),
+        )
+
+
+def check_mma_call(atom_kind: Any, d: Any, a: Any, b: Any, c: Any) -> None:
+    """Raise UserError unless each register tensor holds one thread's values of the atom."""
+    atom = _mma_atom_of(atom_kind)
+    for operand, kind in (("D", d), ("A", a), ("B", b), ("C", c)):
+        tensor = _tensor(kind, f"operand {operand}")
+        _check_fragment(atom, operand, tensor, tensor.layout)
+
+
+def check_gemm(atom_kind: Any, d: Any, a: Any, b: Any, c: Any) -> None:
+    """Raise UserError unless the ranks and sizes of the four fragments fit together."""
+    atom = _mma_atom_of(atom_kind)
+    tensors = {
+        name: _tensor(kind, f"operand {name}")
+        for name, kind in (("D", d), ("A", a), ("B", b), ("C", c))
+    }
+    modes = {name: _mode_layouts(tensor) for name, tensor in tensors.items()}
+    ranks = tuple(len(modes[name]) for name in "DABC")
+    if ranks not in ((1, 1, 1, 1), (3, 2, 2, 3), (3, 3, 3, 3)):
+        raise UserValueError(
+            "the ranks of the operands of gemm do not fit",
+            code="FLY-U329",
+            value=f"D {ranks[0]}, A {ranks[1]}, B {ranks[2]}, C {ranks[3]}",
+            allowed="all 1; D and C 3 with A and B 2; all 3",
+        )
+    for name, tensor in tensors.items():
+        _check_fragment(atom, name, tensor, modes[name][0])
+    if ranks[0] == 1:
+        return
+    sizes = {
+        name: [_static_size(m, f"operand {name}") for m in part[1:]] for name, part in modes.items()
+    }
+    extents = (("M", "D", 0, "A", 0), ("N", "D", 1, "B", 0), ("M", "C", 0, "A", 0))
+    pairs = [*extents, ("N", "C", 1, "B", 0)]
+    if ranks[1] == 3:
+        pairs.append(("K", "A", 1, "B", 1))
+    for letter, left, i, right, j in pairs:
+        if sizes[left][i] != sizes[right][j]:
+            raise UserValueError(
+                f"{left} and {right} have different extents along {letter}",
+                code="FLY-U329",
+                value=f"{sizes[left][i]} and {sizes[right][j]}",
+            )

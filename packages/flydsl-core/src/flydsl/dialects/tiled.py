@@ -1,0 +1,297 @@
+"""Tiled copies and tiled MMAs: how one instruction's thread-value layout tiles a tensor.
+
+A tiled copy has ``layout_tv``: (thread, value) -> linear coordinate in its tile. Partitioning divides
+the tensor by the tile, composes the tile with that layout and picks the thread. A tiled MMA repeats
+an atom over an arrangement of atoms; partitioning divides by the permutation, then by the atom.
+All functions work on layouts, tensors (`View`) and coordinate tensors, static or not.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, Final
+
+from flydsl import layout as fl
+from flydsl.dialects.types import CopyAtomType, MmaAtomType, TiledCopyType, TiledMmaType
+from flydsl.dialects.views import View
+from flydsl.errors import UserTypeError, UserValueError
+
+__all__ = [
+    "TRAVERSAL_ORDERS",
+    "make_tiled_copy",
+    "make_tiled_mma",
+    "mma_partition",
+    "mma_partition_shape",
+    "partition_dst",
+    "partition_src",
+    "retile",
+    "thr_layout_vmnk",
+    "traversal",
+]
+
+_ORDERS = ("KMN", "KNM", "MKN", "MNK", "NKM", "NMK")
+TRAVERSAL_ORDERS: Final = _ORDERS + tuple(f"{order}_Serpentine" for order in _ORDERS)
+"""Orders of `gemm`, innermost loop first."""
+
+
+def _on_layout(x: Any, fn: Any) -> Any:
+    """Apply a function of layouts to the layout of a tensor, or to a layout."""
+    if isinstance(x, View):
+        return x.mapped(fn)
+    if isinstance(x, fl.CoordTensor):
+        return fl.CoordTensor(x.base, fn(x.layout))
+    return fn(x)
+
+
+def _sliced(x: Any, coord: Any) -> Any:
+    return x.sliced(coord) if isinstance(x, View) else fl.slice(x, coord)
+
+
+def _modes(shape: Any) -> tuple[Any, ...]:
+    return shape if isinstance(shape, tuple) else (shape,)
+
+
+def _wildcards(shape: Any) -> Any:
+    return tuple(None for _ in shape) if isinstance(shape, tuple) else None
+
+
+def _tile_shape(tile: fl.Tile) -> Any:
+    """Return the extents of a tile of ints and layouts."""
+    shape = tuple(mode if isinstance(mode, int) else fl.size(mode) for mode in tile.modes)
+    return shape if len(shape) > 1 else shape[0]
+
+
+def make_tiled_copy(atom: Any, layout_tv: Any, tile: Any) -> TiledCopyType:
+    """Return the tiled copy of an atom.
+
+    Args:
+        atom: A copy atom.
+        layout_tv: Static layout (thread, value) -> linear coordinate in the tile.
+        tile: Extents of the tile, one per mode of the tensors to copy.
+
+    Raises:
+        UserError: A part is of another kind, not static, or the atom does not divide the values.
+    """
+    if not isinstance(atom, CopyAtomType):
+        raise UserTypeError("a tiled copy needs a copy atom", code="FLY-U325", value=str(atom))
+    if isinstance(tile, tuple):
+        tile = fl.make_tile(*tile)
+    if not isinstance(layout_tv, fl.Layout) or layout_tv.rank != 2 or not layout_tv.is_static:
+        raise UserValueError(
+            "a tiled copy needs a static (thread, value) layout",
+            code="FLY-U330",
+            value=str(layout_tv),
+        )
+    if not isinstance(tile, fl.Tile):
+        raise UserTypeError("a tiled copy needs a tile", code="FLY-U330", value=str(tile))
+    threads, values = (fl.size(mode) for mode in layout_tv.modes())
+    reference = atom.operation.ref_tv(atom.bits)
+    for have, need, what in (
+        (threads, fl.size(fl.get(reference, 0)), "threads"),
+        (values, fl.size(fl.get(reference, 1)), "values"),
+    ):
+        if have % need:
+            raise UserValueError(
+                f"the {what} of a tiled copy are no whole number of instructions",
+                code="FLY-U330",
+                value=have,
+                allowed=f"a multiple of {need}",
+            )
+    if fl.size(layout_tv) != fl.int_tuple_product(_tile_shape(tile)):
+        raise UserValueError(
+            "the threads and values of a tiled copy do not cover its tile exactly once",
+            code="FLY-U330",
+            value=f"{layout_tv} on {tile}",
+        )
+    return TiledCopyType(atom, layout_tv, tile)
+
+
+def _partition(tiled: TiledCopyType, x: Any, thread: Any, target_tv: fl.Layout) -> Any:
+    reference = tiled.atom.operation.ref_tv(tiled.atom.bits)
+    to_target = fl.composition(fl.right_inverse(reference), target_tv)
+    counts = tuple(fl.size(mode) for mode in reference.modes())
+    atom_tv = fl.zipped_divide(tiled.layout_tv, counts)
+    target = fl.composition(atom_tv, fl.make_tile(to_target, None))
+    # ((thread, rest of threads), (value, rest of values)) -> linear coordinate in the tile
+    pairs = [
+        fl.Layout(
+            (fl.get(part, i).shape, rest.shape), (fl.get(part, i).stride, rest.stride)
+        )
+        for part in (fl.get(target, 0),)
+        for i, rest in enumerate(fl.get(target, 1).modes())
+    ]
+    thread_layout = fl.coalesce(pairs[0])
+    value_layout = fl.coalesce(pairs[1], (1, 1))
+    tv = fl.Layout(
+        (thread_layout.shape, value_layout.shape), (thread_layout.stride, value_layout.stride)
+    )
+    divided = _on_layout(x, lambda layout: fl.zipped_divide(layout, tiled.tile))
+    composed = _on_layout(
+        divided, lambda layout: fl.composition(layout, fl.make_tile(tv, None))
+    )
+    return _sliced(composed, ((thread, None), _wildcards(composed.shape[1])))
+
+
+def partition_src(tiled: TiledCopyType, src: Any, thread: Any) -> Any:
+    """Return thread `thread`'s part of the source: (values, rest of each mode…)."""
+    return _partition(tiled, src, thread, tiled.atom.operation.src_tv(tiled.atom.bits))
+
+
+def partition_dst(tiled: TiledCopyType, dst: Any, thread: Any) -> Any:
+    """Return thread `thread`'s part of the destination: (values, rest of each mode…)."""
+    return _partition(tiled, dst, thread, tiled.atom.operation.dst_tv(tiled.atom.bits))
+
+
+def retile(tiled: TiledCopyType, x: Any) -> Any:
+    """Return a fragment (values, rest…) of another tiling rearranged for this copy's values."""
+    threads = fl.size(fl.get(tiled.layout_tv, 0))
+    atom_values = fl.size(fl.get(tiled.atom.operation.ref_tv(tiled.atom.bits), 1))
+    values = fl.size(_modes(x.shape)[0])
+    shape = _tile_shape(tiled.tile)
+    inverse = fl.composition(fl.right_inverse(tiled.layout_tv), fl.make_ordered_layout(shape, 0))
+    # linear coordinate in the tile -> which group of `values` values holds it
+    groups = fl.recast_layout(inverse, 1, threads * values)
+    per_value = fl.logical_product(fl.Layout(values, 1), fl.right_inverse(groups))
+    order = fl.zipped_divide(per_value, fl.Layout(atom_values, 1))
+    extents = (values, *_modes(fl.int_tuple_product_each(groups.shape)))
+
+    def rearrange(layout: Any) -> Any:
+        divided = fl.zipped_divide(layout, extents)
+        return fl.composition(divided, fl.make_tile(order, None))
+
+    out = _on_layout(x, rearrange)
+    return _sliced(out, (None, _wildcards(out.shape[1])))
+
+
+def make_tiled_mma(atom: Any, atom_layout: Any, permutation: Any = None) -> TiledMmaType:
+    """Return the tiled MMA of an atom.
+
+    Args:
+        atom: An MMA atom.
+        atom_layout: Static layout of atoms over (M, N, K); a shorter one is filled with 1:0.
+        permutation: Tiler per M, N, K: None, extent or layout.
+
+    Raises:
+        UserError: A part is of another kind or not static.
+    """
+    if not isinstance(atom, MmaAtomType):
+        raise UserTypeError("a tiled MMA needs an MMA atom", code="FLY-U325", value=str(atom))
+    if not isinstance(atom_layout, fl.Layout) or not atom_layout.is_static or atom_layout.rank > 3:
+        raise UserValueError(
+            "a tiled MMA needs a static atom layout of rank 3",
+            code="FLY-U331",
+            value=str(atom_layout),
+        )
+    if atom_layout.is_leaf:
+        atom_layout = fl.Layout((atom_layout.shape,), (atom_layout.stride,))
+    if atom_layout.rank < 3:
+        atom_layout = fl.append(atom_layout, fl.Layout(1, 0), 3)
+    if permutation is None:
+        modes: tuple[Any, ...] = ()
+    else:
+        modes = permutation.modes if isinstance(permutation, fl.Tile) else _modes(permutation)
+    if len(modes) > 3:
+        raise UserValueError(
+            "a permutation has more than three modes", code="FLY-U331", value=str(permutation)
+        )
+    padded = (*modes, *(None,) * (3 - len(modes)))
+    return TiledMmaType(atom, atom_layout, fl.make_tile(*padded))
+
+
+def thr_layout_vmnk(tiled: TiledMmaType) -> Any:
+    """Return (thread in atom, atom along M, N, K) -> thread number."""
+    return fl.tiled_product(tiled.atom.operation.thr_layout(), tiled.atom_layout)
+
+
+_AXES: Final = {"A": (0, 2), "B": (1, 2), "C": (0, 1), "D": (0, 1)}
+
+
+def _axes(operand: str) -> tuple[int, int]:
+    if operand not in _AXES:
+        raise UserValueError(
+            "no such MMA operand", code="FLY-U331", value=operand, allowed=", ".join(_AXES)
+        )
+    return _AXES[operand]
+
+
+def mma_partition(tiled: TiledMmaType, x: Any, thread: Any, *, operand_id: str) -> Any:
+    """Return thread `thread`'s part of a tile of an operand: (values, rest of each mode…).
+
+    Args:
+        tiled: The tiled MMA.
+        x: Tensor whose first two modes are (M, K) for A, (N, K) for B, (M, N) for C and D.
+        thread: Thread number.
+        operand_id: ``"A"``, ``"B"``, ``"C"`` or ``"D"``.
+    """
+    axes = _axes(operand_id)
+    operation = tiled.atom.operation
+    vmnk = thr_layout_vmnk(tiled)
+    permutation = fl.make_tile(*(tiled.permutation.modes[axis] for axis in axes))
+    extents = tuple(operation.shape_mnk[axis] for axis in axes)
+    atoms = tuple(fl.size(fl.get(tiled.atom_layout, axis)) for axis in axes)
+    tv = operation.layout_tv(operand_id)
+
+    def arrange(layout: Any) -> Any:
+        permuted = fl.logical_divide(layout, permutation)
+        divided = fl.zipped_divide(permuted, fl.make_tile(*extents))
+        valued = fl.composition(divided, fl.make_tile(tv, None))
+        # ((thread, value), (rest…)) -> ((thread, (atoms…)), (value, (rest…)))
+        inner = tuple(fl.Layout(count, 1) for count in atoms)
+        return fl.zipped_divide(valued, fl.make_tile(None, fl.make_tile(*inner)))
+
+    arranged = _on_layout(x, arrange)
+    return _pick_thread(arranged, vmnk, thread, axes)
+
+
+def _pick_thread(arranged: Any, vmnk: Any, thread: Any, axes: tuple[int, int]) -> Any:
+    coord = fl.get_flat_coord(thread, vmnk)
+    atoms = tuple(coord[axis + 1] for axis in axes)
+    rest = _wildcards(arranged.shape[1][1])
+    return _sliced(arranged, ((coord[0], atoms), (None, rest)))
+
+
+def mma_partition_shape(tiled: TiledMmaType, shape: Any, *, operand_id: str) -> Any:
+    """Return the shape of one thread's part of a tile of that shape."""
+    layout = fl.make_ordered_layout(shape, 0)
+    return mma_partition(tiled, layout, 0, operand_id=operand_id).shape
+
+
+def traversal(
+    order: str, layout: fl.Layout | None, extents: tuple[int, int, int]
+) -> list[tuple[int, int, int]]:
+    """Return the (m, n, k) steps of `gemm`.
+
+    Args:
+        order: One of `TRAVERSAL_ORDERS`; empty for ``"NMK"``.
+        layout: Step -> linear tile number (M fastest, then N, then K); overrides the order.
+        extents: Tiles along M, N, K.
+
+    Raises:
+        UserError: The layout does not visit every tile exactly once.
+    """
+    count = extents[0] * extents[1] * extents[2]
+    if layout is not None:
+        steps = [fl.crd2idx(i, layout) for i in range(fl.size(layout))]
+        if sorted(steps) != list(range(count)):
+            raise UserValueError(
+                "a traversal layout does not visit every tile exactly once",
+                code="FLY-U326",
+                value=str(layout),
+                allowed=f"a permutation of {count} tiles",
+            )
+        m, n = extents[0], extents[1]
+        return [(i % m, i // m % n, i // (m * n)) for i in steps]
+    letters, _, serpentine = (order or "NMK").partition("_")
+    inner, middle, outer = ("MNK".index(letter) for letter in letters)
+    out = []
+    turns = 0
+    for o, i in product(range(extents[outer]), range(extents[middle])):
+        # On odd outer steps the middle loop, and on odd passes the inner loop, runs backwards.
+        j = extents[middle] - 1 - i if serpentine and o % 2 else i
+        line = range(extents[inner])
+        for k in reversed(line) if serpentine and turns % 2 else line:
+            step = [0, 0, 0]
+            step[outer], step[middle], step[inner] = o, j, k
+            out.append((step[0], step[1], step[2]))
+        turns += 1
+    return out

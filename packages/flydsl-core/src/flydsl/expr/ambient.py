@@ -1,0 +1,156 @@
+"""The trace in progress: what every traced expression needs to know, kept per thread.
+
+`flydsl.frontend` opens a `Session` for the duration of one trace; `current()` returns it. Outside a
+trace expressions on plain Python values work, and whatever needs an operation raises.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flydsl.errors import UserRuntimeError
+from flydsl.expr.locations import LocationTable
+
+if TYPE_CHECKING:
+    from flydsl.targets import Target
+
+__all__ = [
+    "IRType",
+    "IRValue",
+    "KernelScope",
+    "Session",
+    "current",
+    "in_trace",
+    "opened",
+    "require",
+]
+
+IRValue: TypeAlias = Any
+"""An ``mlir.ir.Value``; only `flydsl.mlir` imports the bindings, so they have no static type here."""
+IRType: TypeAlias = Any
+"""An ``mlir.ir.Type``."""
+
+
+class KernelScope:
+    """What is known of the kernel whose body is being traced.
+
+    Attributes:
+        name: Symbol of the kernel.
+        block: Threads along x, y, z where they are compile-time constants, else None.
+        shared_bytes: Bytes of dynamic shared memory counted by allocators so far.
+        statics: Names of static shared allocations made so far.
+        entry: The kernel's entry block.
+    """
+
+    __slots__ = ("block", "entry", "name", "shared_allocator", "shared_bytes", "statics")
+
+    def __init__(self, name: str, block: tuple[int, int, int] | None, entry: Any) -> None:
+        self.name = name
+        self.block = block
+        self.entry = entry
+        self.shared_bytes = 0
+        self.shared_allocator: object | None = None
+        self.statics: list[str] = []
+
+
+class Session:
+    """State of one trace.
+
+    Attributes:
+        ir: The ``mlir.ir`` module.
+        context: The MLIR context in use.
+        target: The target compiled for, or None.
+        types: Cache of IR types by key.
+        attributes: Cache of IR attributes by key.
+        locations: Source locations of user frames.
+        kernel: The kernel being traced; None in the launcher.
+        module_scope: What the frontend knows of the module (`flydsl.frontend.scope`).
+        depth: How many dynamic regions (`if`, loops on run-time values) enclose the current point.
+        create: ``ir.Operation.create``.
+    """
+
+    __slots__ = (
+        "attributes",
+        "context",
+        "create",
+        "depth",
+        "fastmath",
+        "ir",
+        "kernel",
+        "locations",
+        "module_scope",
+        "target",
+        "types",
+        "value_class",
+    )
+
+    def __init__(self, ir: Any, context: Any, target: Target | None) -> None:
+        self.ir = ir
+        self.context = context
+        self.target = target
+        self.types: dict[object, IRType] = {}
+        self.attributes: dict[object, Any] = {}
+        self.locations = LocationTable(ir)
+        self.kernel: KernelScope | None = None
+        self.module_scope: object = None
+        self.depth = 0
+        self.fastmath: Any = None
+        self.create: Callable[..., Any] = ir.Operation.create
+        self.value_class: type = ir.Value
+
+    def type(self, text: str) -> IRType:
+        """Return the IR type with this MLIR text, parsed once per session."""
+        found = self.types.get(text)
+        if found is None:
+            found = self.types[text] = self.ir.Type.parse(text)
+        return found
+
+
+class _State(threading.local):
+    session: Session | None = None
+
+
+_STATE = _State()
+
+
+def current() -> Session | None:
+    """Return this thread's trace, or None."""
+    return _STATE.session
+
+
+def in_trace() -> bool:
+    """Return whether this thread is tracing."""
+    return _STATE.session is not None
+
+
+def require(what: str) -> Session:
+    """Return this thread's trace.
+
+    Args:
+        what: The operation that needs it, for the message.
+
+    Raises:
+        UserRuntimeError: Nothing is being traced.
+    """
+    session = _STATE.session
+    if session is None:
+        raise UserRuntimeError(
+            f"{what} needs a trace",
+            code="FLY-U201",
+            hint="call it inside a @flyc.kernel or @flyc.jit function",
+        )
+    return session
+
+
+@contextmanager
+def opened(session: Session) -> Iterator[Session]:
+    """Make `session` this thread's trace within the block."""
+    before = _STATE.session
+    _STATE.session = session
+    try:
+        yield session
+    finally:
+        _STATE.session = before

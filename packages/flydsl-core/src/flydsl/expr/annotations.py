@@ -1,0 +1,122 @@
+"""Annotations of kernel and launcher parameters that are not value classes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from flydsl.errors import UserTypeError, UserValueError
+from flydsl.expr.ambient import IRValue, current, require
+from flydsl.expr.emit import constant
+
+__all__ = ["Constexpr", "ConstexprKind", "Stream", "is_constexpr"]
+
+T = TypeVar("T")
+
+
+class ConstexprKind:
+    """``fx.Constexpr[T]``: a compile-time parameter of Python type `T`."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"fx.Constexpr[{getattr(self.kind, '__name__', self.kind)}]"
+
+    def check(self, name: str, value: object) -> None:
+        """Check a value passed for the parameter.
+
+        Raises:
+            UserTypeError: It is not of the declared type, or of a mutable one.
+        """
+        kind = self.kind
+        wanted = getattr(kind, "__origin__", kind)
+        if wanted is Callable or getattr(wanted, "__name__", "") == "Callable":
+            fits = callable(value)
+        elif isinstance(wanted, type):
+            fits = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
+        else:
+            fits = True
+        if not fits:
+            raise UserTypeError(
+                f"{name!r} is declared {self!r}",
+                code="FLY-U220",
+                value=value,
+                allowed=f"a compile-time {getattr(wanted, '__name__', wanted)}",
+            )
+        if isinstance(value, (list, set, dict, bytearray)):
+            raise UserTypeError(
+                f"{name!r}: a compile-time value must not be mutable",
+                code="FLY-U220",
+                value=value,
+                hint="pass a tuple",
+            )
+
+
+if TYPE_CHECKING:
+    Constexpr: TypeAlias = T
+else:
+
+    class Constexpr(Generic[T]):
+        """Marks a parameter as compile-time: its value is part of the compiled code.
+
+        ``fx.Constexpr`` accepts any immutable value, ``fx.Constexpr[int]`` ints only.
+        """
+
+        def __class_getitem__(cls, kind: Any) -> ConstexprKind:
+            return ConstexprKind(kind)
+
+
+def is_constexpr(annotation: object) -> bool:
+    """Return whether an annotation makes a parameter compile-time (``Constexpr`` or ``type[T]``)."""
+    if annotation is Constexpr or isinstance(annotation, ConstexprKind) or annotation is type:
+        return True
+    return getattr(annotation, "__origin__", None) is type
+
+
+class Stream:
+    """An execution stream of the device.
+
+    Args:
+        value: None (the device's current stream), an integer handle, an object with a
+            ``cuda_stream`` attribute, or (while tracing) an IR value of type i64.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object = None) -> None:
+        handle = getattr(value, "cuda_stream", value)
+        session = current()
+        if session is not None and isinstance(handle, session.value_class):
+            if str(handle.type) != "i64":  # type: ignore[attr-defined]
+                raise UserTypeError("a stream handle is an i64", code="FLY-U221", value=handle)
+        elif isinstance(handle, bool) or not isinstance(handle, (int, type(None))):
+            raise UserTypeError(
+                "this is not a stream",
+                code="FLY-U221",
+                value=value,
+                allowed="None, an int handle, or an object with .cuda_stream",
+            )
+        elif handle is not None and not 0 <= handle < 1 << 64:
+            raise UserValueError("this is not a stream handle", code="FLY-U221", value=handle)
+        self.value: Any = handle
+
+    def ir_value(self) -> IRValue:
+        """Return the handle as an IR value of type i64."""
+        if self.value is None or isinstance(self.value, int):
+            return constant(require("a stream"), "i64", self.value or 0)
+        return self.value
+
+    def __fly_values__(self) -> list[IRValue]:
+        return [self.ir_value()]
+
+    def __fly_rebuild__(self, values: list[IRValue]) -> Stream:
+        return Stream(values[0])
+
+    def __fly_key__(self) -> object:
+        return "Stream"
+
+    def __repr__(self) -> str:
+        return f"Stream({self.value!r})"

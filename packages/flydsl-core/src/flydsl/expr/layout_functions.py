@@ -1,0 +1,535 @@
+"""``fx.make_layout``, ``fx.logical_divide``, … : the public functions of the layout algebra.
+
+Their rules are those of the functions of the same name in `flydsl.layout`; see `flydsl.expr.layouts`
+for when they compute and when they emit an operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flydsl.errors import UserTypeError
+from flydsl.expr.ambient import current
+from flydsl.expr.emit import located
+from flydsl.expr.layouts import IntTupleValue, apply, scalar_result, tuple_value
+from flydsl.expr.numeric import Boolean
+from flydsl.expr.wrapping import FlyValue, as_operand, is_plain, plain, wrap
+
+__all__ = [
+    "append",
+    "blocked_product",
+    "ceil_div",
+    "coalesce",
+    "complement",
+    "composed_get_inner",
+    "composed_get_offset",
+    "composed_get_outer",
+    "composition",
+    "coprofile",
+    "coshape",
+    "cosize",
+    "crd2idx",
+    "depth",
+    "dice",
+    "elem_less",
+    "equal",
+    "flat_divide",
+    "flat_product",
+    "get",
+    "get_",
+    "get_1d_coord",
+    "get_flat_coord",
+    "get_iter",
+    "get_layout",
+    "get_leaves",
+    "get_scalar",
+    "get_shape",
+    "get_stride",
+    "group",
+    "has_none",
+    "idx2crd",
+    "int_tuple_add",
+    "int_tuple_div",
+    "int_tuple_mod",
+    "int_tuple_mul",
+    "int_tuple_product",
+    "int_tuple_product_each",
+    "int_tuple_product_like",
+    "int_tuple_sub",
+    "left_inverse",
+    "logical_divide",
+    "logical_product",
+    "make_composed_layout",
+    "make_coord",
+    "make_fragment_layout_like",
+    "make_identity_layout",
+    "make_int_tuple",
+    "make_layout",
+    "make_layout_like",
+    "make_ordered_layout",
+    "make_shape",
+    "make_stride",
+    "make_tile",
+    "prepend",
+    "raked_product",
+    "rank",
+    "recast_layout",
+    "right_inverse",
+    "select",
+    "shape_div",
+    "size",
+    "slice",
+    "take",
+    "tile_to_shape",
+    "tiled_divide",
+    "tiled_product",
+    "zipped_divide",
+    "zipped_product",
+]
+
+
+# Tuples
+
+
+def make_int_tuple(value: Any) -> Any:
+    """Return nested integers as an integer tuple; run-time integers may be among them.
+
+    Raises:
+        UserError: A leaf is no integer, or a tuple is empty.
+    """
+    if isinstance(value, FlyValue):
+        return value
+    if is_plain(value):
+        from flydsl import layout
+
+        return layout.make_int_tuple(tuple_value(plain(value)))
+    from flydsl.dialects import fly
+
+    with located():
+        return wrap(fly.make_int_tuple(as_operand(value)))
+
+
+def make_shape(*modes: Any) -> Any:
+    """Return a shape of the given modes (see `make_int_tuple`)."""
+    return make_int_tuple(_modes(modes))
+
+
+def make_stride(*modes: Any) -> Any:
+    """Return a stride of the given modes (see `make_int_tuple`)."""
+    return make_int_tuple(_modes(modes))
+
+
+def make_coord(*modes: Any) -> Any:
+    """Return a coordinate of the given modes; None leaves a mode free."""
+    value = _modes(modes)
+    return tuple_value(plain(value)) if is_plain(value) else make_int_tuple(value)
+
+
+def _modes(modes: tuple[Any, ...]) -> Any:
+    return modes[0] if len(modes) == 1 else modes
+
+
+def rank(x: Any) -> int:
+    """Return the number of top-level modes of a tuple, layout or tensor; 1 for a leaf."""
+    if isinstance(x, (tuple, list)):
+        return len(x)
+    return int(getattr(x, "rank", 1))
+
+
+def depth(x: Any) -> int:
+    """Return the nesting depth; 0 for a leaf."""
+    if isinstance(x, (tuple, list)):
+        return 1 + max((depth(item) for item in x), default=0)
+    if isinstance(x, IntTupleValue):
+        return depth(x.kind.value)
+    return int(getattr(x, "depth", 0))
+
+
+def get_scalar(x: Any) -> Any:
+    """Return a single integer as a Python int or numeric.
+
+    Raises:
+        UserError: `x` is a tuple.
+    """
+    return scalar_result(apply("get_scalar", x))
+
+
+def get_leaves(x: Any, dynamic_only: bool = False) -> tuple[Any, ...]:
+    """Return the leaves of an integer tuple, flattened; only run-time ones if asked."""
+    if isinstance(x, IntTupleValue):
+        x = x.to_python()
+    if isinstance(x, (tuple, list)):
+        return tuple(leaf for item in x for leaf in get_leaves(item, dynamic_only))
+    return () if dynamic_only and is_plain(x) else (x,)
+
+
+def has_none(x: Any) -> bool:
+    """Return whether a coordinate leaves a mode free."""
+    if isinstance(x, (tuple, list)):
+        return any(has_none(item) for item in x)
+    return x is None
+
+
+def int_tuple_add(a: Any, b: Any) -> Any:
+    """Return ``a + b`` leaf by leaf; extra modes of the longer operand pass through."""
+    return apply("int_tuple_add", a, b)
+
+
+def int_tuple_sub(a: Any, b: Any) -> Any:
+    """Return ``a - b`` leaf by leaf."""
+    return apply("int_tuple_sub", a, b)
+
+
+def int_tuple_mul(a: Any, b: Any) -> Any:
+    """Return ``a * b`` leaf by leaf."""
+    return apply("int_tuple_mul", a, b)
+
+
+def int_tuple_div(a: Any, b: Any) -> Any:
+    """Return ``a // b`` leaf by leaf, towards minus infinity."""
+    return apply("int_tuple_div", a, b)
+
+
+def int_tuple_mod(a: Any, b: Any) -> Any:
+    """Return ``a % b`` leaf by leaf, with the divisor's sign."""
+    return apply("int_tuple_mod", a, b)
+
+
+def int_tuple_product(x: Any) -> Any:
+    """Return the product of all leaves."""
+    return apply("int_tuple_product", x)
+
+
+def int_tuple_product_each(x: Any) -> Any:
+    """Return the product of each top-level mode."""
+    return apply("int_tuple_product_each", x)
+
+
+def int_tuple_product_like(x: Any, guide: Any) -> Any:
+    """Return products that follow the nesting of `guide`."""
+    return apply("int_tuple_product_like", x, guide)
+
+
+def shape_div(a: Any, b: Any) -> Any:
+    """Return the shape `a` divided by `b`; one must divide the other."""
+    return apply("shape_div", a, b)
+
+
+def ceil_div(a: Any, b: Any) -> Any:
+    """Return ``a / b`` leaf by leaf, rounded up."""
+    return apply("ceil_div", a, b)
+
+
+def elem_less(a: Any, b: Any) -> Any:
+    """Return whether every leaf of `a` is less than the one of `b`."""
+    return _truth(apply("elem_less", a, b))
+
+
+def equal(a: Any, b: Any) -> Any:
+    """Return whether two tuples have the same profile and leaves."""
+    return _truth(apply("equal", a, b))
+
+
+def _truth(value: Any) -> Any:
+    return Boolean.static(value) if isinstance(value, bool) else value
+
+
+# Constructors
+
+
+def make_layout(shape: Any, stride: Any) -> Any:
+    """Return the layout ``shape:stride``.
+
+    Raises:
+        UserError: The nesting of shape and stride differs.
+    """
+    return apply("make_layout", make_int_tuple(shape), _stride(stride))
+
+
+def _stride(stride: Any) -> Any:
+    return stride if is_plain(stride) else make_int_tuple(stride)
+
+
+def make_ordered_layout(shape: Any, order: Any) -> Any:
+    """Return the compact layout whose modes are ordered by `order`, smallest first."""
+    return apply("make_ordered_layout", make_int_tuple(shape), order)
+
+
+def make_identity_layout(shape: Any) -> Any:
+    """Return the layout that maps every coordinate to itself."""
+    return apply("make_identity_layout", make_int_tuple(shape))
+
+
+def make_layout_like(layout: Any) -> Any:
+    """Return the compact layout of the same shape and stride order."""
+    return apply("make_layout_like", layout)
+
+
+def make_fragment_layout_like(layout: Any) -> Any:
+    """Return the layout of a register fragment for a partitioned layout or tensor."""
+    return apply("make_fragment_layout_like", layout)
+
+
+def make_composed_layout(inner: Any, offset_or_outer: Any, outer: Any = None) -> Any:
+    """Return ``inner o offset o outer``; without an offset it is zero."""
+    if outer is None:
+        return apply("make_composed_layout", inner, coprofile(offset_or_outer), offset_or_outer)
+    return apply("make_composed_layout", inner, make_int_tuple(offset_or_outer), outer)
+
+
+def make_tile(*modes: Any) -> Any:
+    """Return a tiler with one entry per mode: int, None (keep), tuple or static layout.
+
+    Raises:
+        UserError: An entry is of another kind or not static.
+    """
+    from flydsl import layout
+
+    for mode in modes:
+        if not is_plain(mode):
+            raise UserTypeError(
+                "a tile is made of values known while tracing", code="FLY-U238", value=mode
+            )
+    return layout.make_tile(*(tuple_value(plain(mode)) for mode in modes))
+
+
+# Queries
+
+
+def get_shape(x: Any) -> Any:
+    """Return the shape of a layout or tensor."""
+    return apply("get_shape", x)
+
+
+def get_stride(x: Any) -> Any:
+    """Return the stride of a layout or tensor."""
+    return apply("get_stride", x)
+
+
+def get_layout(x: Any) -> Any:
+    """Return the layout of a tensor."""
+    return apply("get_layout", x)
+
+
+def get_iter(x: Any) -> Any:
+    """Return the pointer of a tensor, or the base coordinate of a coordinate tensor."""
+    return apply("get_iter", x)
+
+
+def composed_get_inner(x: Any) -> Any:
+    """Return the inner part of a composed layout."""
+    return apply("composed_get_inner", x)
+
+
+def composed_get_offset(x: Any) -> Any:
+    """Return the offset of a composed layout."""
+    return apply("composed_get_offset", x)
+
+
+def composed_get_outer(x: Any) -> Any:
+    """Return the outer part of a composed layout."""
+    return apply("composed_get_outer", x)
+
+
+def size(x: Any) -> Any:
+    """Return the number of elements of a shape, layout or tensor."""
+    return apply("size", x)
+
+
+def cosize(x: Any) -> Any:
+    """Return one more than the largest index of a layout."""
+    return apply("cosize", x)
+
+
+def coshape(x: Any) -> Any:
+    """Return the extent of a layout's codomain."""
+    return apply("coshape", x)
+
+
+def coprofile(x: Any) -> Any:
+    """Return zeros with the nesting of a layout's codomain."""
+    return apply("coprofile", x)
+
+
+def get_(x: Any, mode: int | Sequence[int]) -> Any:
+    """Return one mode of a tuple, layout or tensor; a sequence is a path.
+
+    Raises:
+        UserError: There is no such mode.
+    """
+    path = tuple(mode) if isinstance(mode, (tuple, list)) else (mode,)
+    return apply("get", x, mode=path)
+
+
+def get(x: Any, mode: int | Sequence[int]) -> Any:
+    """Return one mode as `get_` does; a single integer comes as int or numeric."""
+    return scalar_result(get_(x, mode))
+
+
+# Mode surgery
+
+
+def take(x: Any, begin: int, end: int) -> Any:
+    """Return modes `begin` to `end` (exclusive); one mode is unwrapped."""
+    return apply("take", x, begin=begin, end=end)
+
+
+def select(x: Any, indices: Sequence[int]) -> Any:
+    """Return the modes with these indices; one mode is unwrapped."""
+    return apply("select", x, indices=tuple(indices))
+
+
+def group(x: Any, begin: int, end: int) -> Any:
+    """Return `x` with modes `begin` to `end` (exclusive) nested in one mode."""
+    return apply("group", x, begin=begin, end=end)
+
+
+def append(x: Any, element: Any, n: int | None = None) -> Any:
+    """Return `x` with a mode added at the end, repeated up to rank `n`."""
+    return apply("append", x, element, n=n)
+
+
+def prepend(x: Any, element: Any, n: int | None = None) -> Any:
+    """Return `x` with a mode added at the front, repeated up to rank `n`."""
+    return apply("prepend", x, element, n=n)
+
+
+def slice(x: Any, coordinate: Any) -> Any:  # noqa: A001  (the name of the public API)
+    """Return the part of `x` at the fixed entries of `coordinate`, over the free (None) ones.
+
+    Raises:
+        UserError: The coordinate does not fit, or nothing is free.
+    """
+    return apply("slice", x, coordinate)
+
+
+def dice(x: Any, coordinate: Any) -> Any:
+    """Return the modes of `x` that `coordinate` fixes."""
+    return apply("dice", x, coordinate)
+
+
+# Algebra
+
+
+def coalesce(x: Any, pattern: Any = None) -> Any:
+    """Return the layout with adjacent modes merged, by mode of `pattern` if given."""
+    return apply("coalesce", x) if pattern is None else apply("coalesce", x, pattern)
+
+
+def composition(outer: Any, inner: Any) -> Any:
+    """Return ``outer o inner``; `inner` is a layout or a tile."""
+    return apply("composition", outer, inner)
+
+
+def complement(layout: Any, codomain_size: Any = None) -> Any:
+    """Return the layout of what `layout` leaves out of its codomain."""
+    if codomain_size is None:
+        return apply("complement", layout)
+    return apply("complement", layout, codomain_size)
+
+
+def right_inverse(layout: Any) -> Any:
+    """Return the largest R with ``layout(R(i)) == i``."""
+    return apply("right_inverse", layout)
+
+
+def left_inverse(layout: Any) -> Any:
+    """Return the L with ``L(layout(i)) == i``."""
+    return apply("left_inverse", layout)
+
+
+def logical_divide(x: Any, tiler: Any) -> Any:
+    """Split each mode into (tile, rest) by a layout, tile, tuple or int."""
+    return apply("logical_divide", x, tiler)
+
+
+def zipped_divide(x: Any, tiler: Any) -> Any:
+    """Return ((tile modes), (rest modes))."""
+    return apply("zipped_divide", x, tiler)
+
+
+def tiled_divide(x: Any, tiler: Any) -> Any:
+    """Return ((tile modes), rest0, rest1, …)."""
+    return apply("tiled_divide", x, tiler)
+
+
+def flat_divide(x: Any, tiler: Any) -> Any:
+    """Return (tile0, tile1, …, rest0, rest1, …)."""
+    return apply("flat_divide", x, tiler)
+
+
+def logical_product(block: Any, tile: Any) -> Any:
+    """Return (block, repetitions of it over `tile`)."""
+    return apply("logical_product", block, tile)
+
+
+def zipped_product(block: Any, tile: Any) -> Any:
+    """Return ((block modes), (tile modes))."""
+    return apply("zipped_product", block, tile)
+
+
+def tiled_product(block: Any, tile: Any) -> Any:
+    """Return ((block modes), tile0, tile1, …)."""
+    return apply("tiled_product", block, tile)
+
+
+def flat_product(block: Any, tile: Any) -> Any:
+    """Return (block0, …, tile0, …)."""
+    return apply("flat_product", block, tile)
+
+
+def blocked_product(block: Any, tile: Any) -> Any:
+    """Return the product with modes (block_i, tile_i)."""
+    return apply("blocked_product", block, tile)
+
+
+def raked_product(block: Any, tile: Any) -> Any:
+    """Return the product with modes (tile_i, block_i)."""
+    return apply("raked_product", block, tile)
+
+
+def tile_to_shape(block: Any, shape: Any, order: Any) -> Any:
+    """Repeat `block` until it covers `shape`, repetitions ordered by `order`."""
+    return apply("tile_to_shape", block, shape, order)
+
+
+def recast_layout(layout: Any, old_bits: Any, new_bits: Any) -> Any:
+    """Return the layout of the same memory seen as elements of another width.
+
+    Args:
+        layout: The layout over elements of `old_bits`.
+        old_bits: Width now, in bits, or a numeric class.
+        new_bits: Width wanted, in bits, or a numeric class.
+    """
+    old, new = (bits if isinstance(bits, int) else bits.width for bits in (old_bits, new_bits))
+    return apply("recast_layout", layout, new_type_bits=new, old_type_bits=old)
+
+
+# Coordinates
+
+
+def crd2idx(coordinate: Any, layout: Any) -> Any:
+    """Return the index that `layout` maps a coordinate to."""
+    return apply("crd2idx", _coordinate(coordinate), layout)
+
+
+def idx2crd(index: Any, layout: Any) -> Any:
+    """Return the coordinate of an index, nested as the shape."""
+    return apply("idx2crd", _coordinate(index), layout)
+
+
+def get_flat_coord(index: Any, layout: Any) -> Any:
+    """Return the coordinate of an index, one entry per top-level mode."""
+    return apply("get_flat_coord", _coordinate(index), layout)
+
+
+def get_1d_coord(index: Any, layout: Any) -> Any:
+    """Return the colexicographic position of an index."""
+    return apply("get_1d_coord", _coordinate(index), layout)
+
+
+def _coordinate(value: Any) -> Any:
+    if current() is None or is_plain(value) or isinstance(value, FlyValue):
+        return value
+    return make_int_tuple(value)

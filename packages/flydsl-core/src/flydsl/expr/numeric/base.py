@@ -1,0 +1,180 @@
+"""`Numeric`: a number of a fixed type, known while tracing (static) or only at run time (dynamic).
+
+The concrete classes are in `types`; arithmetic is in `operators`, conversion in `convert`. All
+classes share one slot, so that an operator costs little more than the operation it creates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from flydsl.errors import UserTypeError
+from flydsl.expr.ambient import IRType, IRValue, require
+from flydsl.expr.emit import constant
+from flydsl.expr.numeric.formats import FloatFormat
+
+__all__ = ["Numeric", "NumericMeta", "dynamic_use", "named"]
+
+_CLASSES: dict[str, type[Numeric]] = {}
+
+
+class NumericMeta(type):
+    """Gives numeric classes readable names and class properties."""
+
+    def __repr__(cls) -> str:
+        return f"fx.{cls.__name__}"
+
+    @property
+    def ir_type(cls) -> IRType:
+        """The IR type in the current trace.
+
+        Raises:
+            UserRuntimeError: Nothing is being traced.
+        """
+        return require(f"{cls!r}.ir_type").type(cls.ir_text)  # type: ignore[attr-defined]
+
+    @property
+    def zero(cls) -> int | float:
+        """The Python number zero of this class's kind."""
+        return 0.0 if cls.is_float else 0  # type: ignore[attr-defined]
+
+    @property
+    def numpy_dtype(cls) -> Any:
+        """The NumPy data type with the same bits, or None if NumPy has none; imports NumPy."""
+        import importlib
+
+        name = cls.numpy_name  # type: ignore[attr-defined]
+        return importlib.import_module("numpy").dtype(name) if name else None
+
+
+class Numeric(metaclass=NumericMeta):
+    """A static or dynamic number.
+
+    Class attributes:
+        width: Bits.
+        signed: Whether comparisons, division and widening treat it as signed (floats: True).
+        is_integer, is_float: The kind; exactly one is true.
+        ir_text: MLIR spelling of the type. Integers are signless; signedness lives in the class.
+        numpy_name: NumPy's name of the type, or empty.
+        storable: Whether it occupies whole bytes in memory on its own.
+        format: Rounding rules of a float class.
+    """
+
+    __slots__ = ("value",)
+
+    width: ClassVar[int] = 0
+    signed: ClassVar[bool] = True
+    is_integer: ClassVar[bool] = False
+    is_float: ClassVar[bool] = False
+    ir_text: ClassVar[str] = ""
+    numpy_name: ClassVar[str] = ""
+    storable: ClassVar[bool] = True
+    format: ClassVar[FloatFormat | None] = None
+
+    value: Any
+
+    def __init_subclass__(cls) -> None:
+        _CLASSES[cls.__name__] = cls
+
+    @classmethod
+    def wrap(cls, value: IRValue) -> Self:
+        """Return the dynamic number that an IR value of exactly this class's IR type holds."""
+        self = object.__new__(cls)
+        self.value = value
+        return self
+
+    @classmethod
+    def static(cls, value: int | float | bool) -> Self:
+        """Return a static number; `value` must be in range and rounded already."""
+        self = object.__new__(cls)
+        self.value = value
+        return self
+
+    @classmethod
+    def rounded(cls, value: float) -> Self:
+        """Return a static number of a float class, rounded to it."""
+        assert cls.format is not None
+        return cls.static(cls.format.round(value))
+
+    @property
+    def dtype(self) -> type[Self]:
+        """The class."""
+        return type(self)
+
+    def is_static(self) -> bool:
+        """Return whether the value is known while tracing."""
+        return isinstance(self.value, (int, float))
+
+    def ir_value(self) -> IRValue:
+        """Return the IR value; a static number becomes a constant at the insertion point.
+
+        Raises:
+            UserRuntimeError: Static, and nothing is being traced.
+        """
+        value = self.value
+        if isinstance(value, (int, float)):
+            return constant(require("a constant"), self.ir_text, value)
+        return value
+
+    def __fly_values__(self) -> list[IRValue]:
+        return [self.ir_value()]
+
+    def __fly_rebuild__(self, values: list[IRValue]) -> Self:
+        return self.wrap(values[0])
+
+    def __hash__(self) -> int:
+        return hash(self.value) if self.is_static() else id(self)
+
+    def __repr__(self) -> str:
+        if self.is_static():
+            return f"{type(self).__name__}({self.value!r})"
+        return f"{type(self).__name__}(<run-time value>)"
+
+    def __bool__(self) -> bool:
+        if self.is_static():
+            return bool(self.value)
+        raise dynamic_use(self, "a Python bool")
+
+    def __index__(self) -> int:
+        if self.is_static() and self.is_integer:
+            return int(self.value)
+        raise dynamic_use(self, "a Python int")
+
+    def __int__(self) -> int:
+        if self.is_static():
+            return int(self.value)
+        raise dynamic_use(self, "a Python int")
+
+    def __float__(self) -> float:
+        if self.is_static():
+            return float(self.value)
+        raise dynamic_use(self, "a Python float")
+
+
+def named(name: str) -> type[Numeric]:
+    """Return the concrete class of this name; lets lower modules refer to classes of `types`."""
+    return _CLASSES[name]
+
+
+_HINTS = {
+    "a Python bool": "use it in an `if`, `while`, `and`, `or` or `not` of a traced function, or "
+    "`cond.select(a, b)`; `const_expr(...)` and `assert` need compile-time values",
+    "a Python int": "`range(...)` directly in a `for` takes run-time bounds; `range_constexpr`, "
+    "list indices, shapes of register tensors and other Python uses need compile-time values "
+    "(pass them as fx.Constexpr)",
+    "a Python float": "keep computing with the value itself",
+}
+
+
+def dynamic_use(value: Numeric, wanted: str) -> UserTypeError:
+    """Return the error for using a run-time number where Python needs a number now."""
+    kind = type(value).__name__
+    if value.is_static():
+        return UserTypeError(
+            f"{kind} is not an integer", code="FLY-U203", value=value.value, allowed="an integer"
+        )
+    return UserTypeError(
+        f"a run-time {kind} has no value while tracing, so it cannot be {wanted}",
+        code="FLY-U203",
+        hint=_HINTS[wanted],
+    )

@@ -1,0 +1,262 @@
+"""Conversion and bit reinterpretation of numbers, static and dynamic alike.
+
+Rules. Integer to integer: truncate, or extend by the *source's* signedness; static values wrap the
+same way. Integer to float: to nearest, ties to even. Float to integer: towards zero; a static value
+outside the range is refused, a dynamic one is undefined as in LLVM. Float to float: to nearest even
+unless a rounding mode is given; formats of equal width go through `Float32`. Anything to `Boolean`:
+``!= 0``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+from flydsl.errors import UserTypeError, UserValueError
+from flydsl.expr.ambient import IRValue, require
+from flydsl.expr.emit import constant, emit
+from flydsl.expr.numeric.attributes import predicate
+from flydsl.expr.numeric.base import Numeric
+from flydsl.expr.numeric.promote import scalar_from_ir
+
+__all__ = [
+    "ROUNDING_MODES",
+    "bitcast",
+    "convert",
+    "fold_integer",
+    "initial_value",
+    "limits",
+    "resize",
+]
+
+N = TypeVar("N", bound=Numeric)
+
+ROUNDING_MODES = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_away")
+"""Spellings of ``arith.roundingmode``."""
+
+
+def fold_integer(kind: type[Numeric], value: int) -> int:
+    """Return `value` modulo two to the width, in the class's range (a bool for `Boolean`)."""
+    width = kind.width
+    if width == 1:
+        return bool(value & 1)
+    value &= (1 << width) - 1
+    return value - (1 << width) if kind.signed and value >> (width - 1) else value
+
+
+def limits(kind: type[Numeric]) -> tuple[int, int]:
+    """Return the least and greatest value of an integer class."""
+    if kind.width == 1:
+        return 0, 1
+    if kind.signed:
+        return -(1 << (kind.width - 1)), (1 << (kind.width - 1)) - 1
+    return 0, (1 << kind.width) - 1
+
+
+def initial_value(kind: type[Numeric], value: object) -> Any:
+    """Return what ``kind(value)`` stores."""
+    if isinstance(value, Numeric):
+        return convert(value, kind).value
+    if isinstance(value, (bool, int, float)):
+        return _from_python(kind, value)
+    scalar = getattr(value, "__fly_scalar__", None)
+    if scalar is not None:
+        return initial_value(kind, scalar())
+    found = scalar_from_ir(value)
+    if found is None:
+        raise UserTypeError(
+            f"{kind!r} cannot be made from {type(value).__name__}",
+            code="FLY-U205",
+            value=value,
+            allowed="a Python number, another numeric, or a scalar IR value",
+        )
+    if found.ir_text == kind.ir_text:
+        return found.value
+    if kind.is_float and found.is_integer:
+        raise UserValueError(
+            f"a bare IR integer does not say whether it is signed, so it cannot become {kind!r}",
+            code="FLY-U205",
+            hint="wrap it first: fx.Int32(value) or fx.Uint32(value)",
+        )
+    return convert(found, kind).value
+
+
+def _from_python(kind: type[Numeric], value: bool | int | float) -> Any:
+    if kind.format is not None:
+        return kind.format.round(float(value))
+    if kind.width == 1:
+        return bool(value)
+    if isinstance(value, float):
+        return _truncated(kind, value)
+    low, high = limits(kind)
+    if not low <= value <= high:
+        raise UserValueError(
+            f"this integer does not fit {kind!r}",
+            code="FLY-U202",
+            value=int(value),
+            allowed=f"{low} to {high}",
+            hint="convert explicitly to wrap: fx.Int64(value).to(...)",
+        )
+    return int(value)
+
+
+def _truncated(kind: type[Numeric], value: float) -> int:
+    if math.isnan(value) or math.isinf(value):
+        raise UserValueError(f"{kind!r} has no such value", code="FLY-U206", value=value)
+    low, high = limits(kind)
+    whole = math.trunc(value)
+    if not low <= whole <= high:
+        raise UserValueError(
+            f"this number does not fit {kind!r}",
+            code="FLY-U202",
+            value=value,
+            allowed=f"{low} to {high}",
+        )
+    return whole
+
+
+def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
+    """Convert `x` to class `kind`.
+
+    Args:
+        x: The number.
+        kind: The wanted class.
+        rounding_mode: For a dynamic float that becomes a narrower float: one of
+            `ROUNDING_MODES` (a string or an enum member of that value). Ignored when widening.
+
+    Raises:
+        UserTypeError: `kind` is not a numeric class; a rounding mode where none applies.
+        UserValueError: A static value that `kind` cannot hold, or an unknown rounding mode.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Numeric)) or not kind.ir_text:
+        raise UserTypeError(
+            "conversion needs a numeric class",
+            code="FLY-U205",
+            value=kind,
+            allowed="fx.Float32, fx.Int32, …",
+        )
+    source = type(x)
+    mode = None if rounding_mode is None else _mode(source, kind, x, rounding_mode)
+    if source is kind:
+        return x  # type: ignore[return-value]
+    if x.is_static():
+        return kind.static(_fold(source, kind, x.value))
+    return kind.wrap(_dynamic(source, kind, x.value, mode))
+
+
+def _mode(source: type[Numeric], kind: type[Numeric], x: Numeric, mode: object) -> str | None:
+    text = getattr(mode, "value", mode)
+    if not (source.is_float and kind.is_float):
+        raise UserTypeError(
+            "a rounding mode applies to conversions between float types only",
+            code="FLY-U205",
+            value=mode,
+        )
+    if x.is_static() or text not in ROUNDING_MODES:
+        raise UserValueError(
+            "this rounding mode cannot be used here",
+            code="FLY-U205",
+            value=mode,
+            allowed=f"for run-time values, one of {', '.join(ROUNDING_MODES)}",
+        )
+    return str(text) if kind.width < source.width else None
+
+
+def _fold(source: type[Numeric], kind: type[Numeric], value: Any) -> Any:
+    if kind.format is not None:
+        return kind.format.round(float(value))
+    if kind.width == 1:
+        return value != 0
+    if source.is_float:
+        return _truncated(kind, value)
+    return fold_integer(kind, value)
+
+
+def _dynamic(source: type[Numeric], kind: type[Numeric], value: IRValue, mode: str | None) -> Any:
+    """Emit the conversion of an IR value between two different classes."""
+    if kind.width == 1:
+        return _nonzero(source, value)
+    if source.is_integer and kind.is_integer:
+        return resize(source, kind, value)
+    session = require("a conversion")
+    if source.is_integer:
+        if source.ir_text == "index":
+            value = emit("arith.index_castui", session.type("i64"), [value])
+        name = "arith.sitofp" if source.signed and source.width > 1 else "arith.uitofp"
+        if kind.width >= 16:
+            return emit(name, session.type(kind.ir_text), [value])
+        wide = emit(name, session.type("f32"), [value])
+        return emit("arith.truncf", session.type(kind.ir_text), [wide])
+    if kind.is_integer:
+        if source.width < 16:
+            value = emit("arith.extf", session.type("f32"), [value])
+        name = "arith.fptosi" if kind.signed else "arith.fptoui"
+        if kind.ir_text != "index":
+            return emit(name, session.type(kind.ir_text), [value])
+        whole = emit(name, session.type("i64"), [value])
+        return emit("arith.index_castui", session.type("index"), [whole])
+    return _resize_float(source, kind, value, mode)
+
+
+def _resize_float(
+    source: type[Numeric], kind: type[Numeric], value: IRValue, mode: str | None
+) -> Any:
+    session = require("a conversion")
+    result = session.type(kind.ir_text)
+    if kind.width > source.width:
+        return emit("arith.extf", result, [value])
+    if kind.width == source.width:
+        value = emit("arith.extf", session.type("f32"), [value])
+    attributes = None
+    if mode is not None:
+        code = ROUNDING_MODES.index(mode)
+        attributes = {"roundingmode": session.ir.Attribute.parse(f"{code} : i32")}
+    return emit("arith.truncf", result, [value], attributes)
+
+
+def _nonzero(source: type[Numeric], value: IRValue) -> Any:
+    session = require("a conversion")
+    zero = constant(session, source.ir_text, 0.0 if source.is_float else 0)
+    name = "arith.cmpf" if source.is_float else "arith.cmpi"
+    attributes = {"predicate": predicate(13 if source.is_float else 1)}  # une, ne
+    return emit(name, session.type("i1"), [value, zero], attributes)
+
+
+def resize(source: type[Numeric], kind: type[Numeric], value: IRValue) -> IRValue:
+    """Emit the conversion between two integer classes (not to `Boolean`)."""
+    if source.ir_text == kind.ir_text:
+        return value
+    result = require("a conversion").type(kind.ir_text)
+    signed = source.signed and source.width > 1
+    if "index" in (source.ir_text, kind.ir_text):
+        return emit("arith.index_cast" if signed else "arith.index_castui", result, [value])
+    if kind.width < source.width:
+        return emit("arith.trunci", result, [value])
+    return emit("arith.extsi" if signed else "arith.extui", result, [value])
+
+
+def bitcast(x: Numeric, kind: type[N]) -> N:
+    """Reinterpret the bits of `x` as class `kind`.
+
+    Raises:
+        UserTypeError: The widths differ, or `kind` is not a numeric class.
+    """
+    source = type(x)
+    if not (isinstance(kind, type) and issubclass(kind, Numeric)) or kind.width != source.width:
+        raise UserTypeError(
+            f"bitcast from {source!r} ({source.width} bits) to {kind!r} changes the width",
+            code="FLY-U207",
+            allowed=f"a class of {source.width} bits",
+            hint="convert the value with .to(...)",
+        )
+    if source is kind:
+        return x  # type: ignore[return-value]
+    if x.is_static():
+        code = x.value if source.format is None else source.format.encode(x.value)
+        if kind.format is not None:
+            return kind.static(kind.format.decode(int(code) & ((1 << kind.width) - 1)))
+        return kind.static(fold_integer(kind, int(code)))
+    if source.is_integer and kind.is_integer:
+        return kind.wrap(resize(source, kind, x.value))
+    result = require("a bitcast").type(kind.ir_text)
+    return kind.wrap(emit("arith.bitcast", result, [x.value]))

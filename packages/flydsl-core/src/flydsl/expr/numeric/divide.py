@@ -1,0 +1,184 @@
+"""Division, remainder, power, negation and absolute value of numerics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl.errors import UserTypeError
+from flydsl.expr.ambient import require
+from flydsl.expr.emit import constant, emit
+from flydsl.expr.numeric.attributes import float_attributes, predicate
+from flydsl.expr.numeric.base import Numeric, named
+from flydsl.expr.numeric.convert import convert, fold_integer
+from flydsl.expr.numeric.promote import common_type
+
+__all__ = ["absolute", "floor_divide", "negate", "power", "quotient_type"]
+
+
+def quotient_type(common: type[Numeric]) -> type[Numeric]:
+    """Return the class in which ``/`` of two integers of class `common` computes."""
+    if common is named("Index"):
+        return common
+    return named("Float32" if common.width <= 32 else "Float64")
+
+
+def floor_divide(op: str, a: Numeric, b: Numeric) -> Numeric:
+    """Emit ``a // b`` (`op` ``"floordiv"``) or ``a % b`` (``"mod"``) of two numerics of one class."""
+    kind = type(a)
+    if kind.is_float:
+        return _float_floor(op, a, b)
+    if b.is_static() and b.value == 0:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    if b.is_static() and b.value > 0 and b.value & (b.value - 1) == 0:
+        return _by_power_of_two(op, a, int(b.value))
+    x, y = a.ir_value(), b.ir_value()
+    result = kind.ir_type
+    if not kind.signed:
+        return kind.wrap(emit("arith.divui" if op == "floordiv" else "arith.remui", result, (x, y)))
+    rest = emit("arith.remsi", result, (x, y))
+    adjust = _needs_adjusting(kind, rest, b)
+    if op == "mod":
+        moved = emit("arith.addi", result, (rest, y))
+        return kind.wrap(emit("arith.select", result, (adjust, moved, rest)))
+    quotient = emit("arith.divsi", result, (x, y))
+    one = constant(require("//"), kind.ir_text, 1)
+    lower = emit("arith.subi", result, (quotient, one))
+    return kind.wrap(emit("arith.select", result, (adjust, lower, quotient)))
+
+
+def _needs_adjusting(kind: type[Numeric], rest: Any, b: Numeric) -> Any:
+    """Emit the condition under which truncation and flooring differ."""
+    session = require("//")
+    flag = session.type("i1")
+    zero = constant(session, kind.ir_text, 0)
+    less, unequal = {"predicate": predicate(2)}, {"predicate": predicate(1)}
+    negative = emit("arith.cmpi", flag, (rest, zero), less)
+    if b.is_static() and b.value > 0:
+        return negative
+    inexact = emit("arith.cmpi", flag, (rest, zero), unequal)
+    divisor = emit("arith.cmpi", flag, (b.ir_value(), zero), less)
+    differ = emit("arith.xori", flag, (negative, divisor))
+    return emit("arith.andi", flag, (inexact, differ))
+
+
+def _by_power_of_two(op: str, a: Numeric, divisor: int) -> Numeric:
+    """Emit a shift or a mask, which floor by themselves."""
+    kind = type(a)
+    session = require("//")
+    if op == "mod":
+        mask = constant(session, kind.ir_text, divisor - 1)
+        return kind.wrap(emit("arith.andi", kind.ir_type, (a.ir_value(), mask)))
+    if divisor == 1:
+        return a
+    count = constant(session, kind.ir_text, divisor.bit_length() - 1)
+    name = "arith.shrsi" if kind.signed else "arith.shrui"
+    return kind.wrap(emit(name, kind.ir_type, (a.ir_value(), count)))
+
+
+def _float_floor(op: str, a: Numeric, b: Numeric) -> Numeric:
+    kind = type(a)
+    x, y, result, flags = a.ir_value(), b.ir_value(), kind.ir_type, float_attributes()
+    if op == "floordiv":
+        quotient = emit("arith.divf", result, (x, y), flags)
+        return kind.wrap(emit("math.floor", result, (quotient,), flags))
+    session = require("%")
+    flag = session.type("i1")
+    zero = constant(session, kind.ir_text, 0.0)
+    rest = emit("arith.remf", result, (x, y), flags)
+    inexact = emit("arith.cmpf", flag, (rest, zero), {"predicate": predicate(6)})  # one
+    negative = emit("arith.cmpf", flag, (rest, zero), {"predicate": predicate(4)})  # olt
+    divisor = emit("arith.cmpf", flag, (y, zero), {"predicate": predicate(4)})
+    differ = emit("arith.xori", flag, (negative, divisor))
+    adjust = emit("arith.andi", flag, (inexact, differ))
+    moved = emit("arith.addf", result, (rest, y), flags)
+    signed = emit("math.copysign", result, (rest, y))
+    is_zero = emit("arith.cmpf", flag, (rest, zero), {"predicate": predicate(1)})  # oeq
+    kept = emit("arith.select", result, (is_zero, signed, rest))
+    return kind.wrap(emit("arith.select", result, (adjust, moved, kept)))
+
+
+def power(a: Numeric, b: Numeric) -> Numeric:
+    """Return ``a ** b``: folded, multiplied out for small static exponents, else a math operation.
+
+    Raises:
+        ZeroDivisionError: Static zero to a negative power.
+    """
+    common = common_type(type(a), type(b), True)
+    if a.is_static() and b.is_static():
+        return _static_power(common, a, b)
+    if b.is_static() and b.is_integer and 0 < b.value <= 16:
+        kind = common if a.is_integer else type(a)
+        return _multiplied(convert(a, kind), int(b.value))
+    if a.is_float and b.is_integer:
+        kind = type(a)
+        operands = (a.ir_value(), b.ir_value())
+        return kind.wrap(emit("math.fpowi", kind.ir_type, operands))
+    operands = (convert(a, common).ir_value(), convert(b, common).ir_value())
+    name = "math.powf" if common.is_float else "math.ipowi"
+    return common.wrap(emit(name, common.ir_type, operands))
+
+
+def _static_power(common: type[Numeric], a: Numeric, b: Numeric) -> Numeric:
+    result = a.value**b.value
+    if isinstance(result, complex):
+        raise UserTypeError("this power is not a real number", code="FLY-U208", value=(a, b))
+    if common.is_integer and isinstance(result, int):
+        return common.static(fold_integer(common, result))
+    return (common if common.is_float else named("Float32")).rounded(float(result))
+
+
+def _multiplied(a: Numeric, exponent: int) -> Numeric:
+    kind = type(a)
+    name = "arith.mulf" if kind.is_float else "arith.muli"
+    flags = float_attributes() if kind.is_float else None
+
+    def times(x: Numeric, y: Numeric) -> Numeric:
+        return kind.wrap(emit(name, kind.ir_type, (x.ir_value(), y.ir_value()), flags))
+
+    result: Numeric | None = None
+    square = a
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else times(result, square)
+        exponent >>= 1
+        if exponent:
+            square = times(square, square)
+    assert result is not None
+    return result
+
+
+def negate(a: Numeric) -> Numeric:
+    """Return ``-a``; unsigned values wrap.
+
+    Raises:
+        UserTypeError: `a` is a `Boolean`.
+    """
+    kind = type(a)
+    if kind.width == 1:
+        raise UserTypeError(
+            "a Boolean cannot be negated",
+            code="FLY-U208",
+            hint="use `not x`, `~x` or x.to(fx.Int32)",
+        )
+    if a.is_static():
+        return kind.static(fold_integer(kind, -a.value) if kind.is_integer else -a.value)
+    if kind.is_integer:
+        zero = constant(require("-"), kind.ir_text, 0)
+        return kind.wrap(emit("arith.subi", kind.ir_type, (zero, a.value)))
+    return kind.wrap(emit("arith.negf", kind.ir_type, (a.value,), float_attributes()))
+
+
+def absolute(a: Numeric) -> Numeric:
+    """Return ``abs(a)``; the least signed integer maps to itself.
+
+    Raises:
+        UserTypeError: `a` is a `Boolean`.
+    """
+    kind = type(a)
+    if kind.width == 1:
+        raise UserTypeError("a Boolean has no absolute value", code="FLY-U208")
+    if kind.is_integer and not kind.signed:
+        return a
+    if a.is_static():
+        return kind.static(fold_integer(kind, abs(a.value)) if kind.is_integer else abs(a.value))
+    return kind.wrap(emit("math.absf" if kind.is_float else "math.absi", kind.ir_type, (a.value,)))

@@ -1,0 +1,48 @@
+"""From decorated Python functions to Fly IR: decorators, rewriting of control flow, tracing.
+
+Modules: `functions` (``jit`` and ``kernel``), `signature`, `launcher` and `parameters` (launches),
+`trace`, `scope` and `traced` (one trace and its result), `dependencies` (cache keys); rewriting:
+`source`, `scopes`, `liveness`, `jumps`, `syntax`, `rewriter`, `build`; what rewritten code calls:
+`runtime`, `regions`, `loops`, `carry`, `mutation`, `missing`, `speculate`.
+
+To support another statement, rewrite it in `rewriter` into a call of a new function of `runtime`.
+"""
+
+from __future__ import annotations
+
+from flydsl.expr.ambient import in_trace
+from flydsl.frontend.dependencies import Dependencies, Dependency, collect_dependencies
+from flydsl.frontend.functions import (
+    Driver,
+    JitFunction,
+    KernelFunction,
+    driver,
+    jit,
+    kernel,
+    set_driver,
+)
+from flydsl.frontend.launcher import KernelLauncher
+from flydsl.frontend.signature import Parameter, Signature
+from flydsl.frontend.trace import trace
+from flydsl.frontend.traced import TracedKernel, TracedModule, TracedParameter
+
+__all__ = [
+    "Dependencies",
+    "Dependency",
+    "Driver",
+    "JitFunction",
+    "KernelFunction",
+    "KernelLauncher",
+    "Parameter",
+    "Signature",
+    "TracedKernel",
+    "TracedModule",
+    "TracedParameter",
+    "collect_dependencies",
+    "driver",
+    "in_trace",
+    "jit",
+    "kernel",
+    "set_driver",
+    "trace",
+]

@@ -1,0 +1,214 @@
+"""Notices what a traced region changes in Python objects that exist outside it.
+
+A region runs while tracing, so a list item or attribute that it assigns would change for every lane
+and every iteration. `Snapshot` records the containers that the region's functions can reach; the
+changes found afterwards are undone and become results of the region, like assigned variables.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from flydsl.errors import UserError
+from flydsl.frontend.build import rewritable
+from flydsl.frontend.carry import is_record
+from flydsl.frontend.missing import ABSENT
+
+__all__ = ["CellSlot", "ItemSlot", "Slot", "Snapshot"]
+
+
+class Slot(Protocol):
+    """A place that holds a Python value."""
+
+    name: str
+
+    def get(self) -> Any:
+        """Return the content, `ABSENT` if there is none."""
+
+    def set(self, value: Any) -> None:
+        """Replace the content; `ABSENT` empties the place."""
+
+    def key(self) -> tuple[int, object]:
+        """Return what identifies the place."""
+
+
+class CellSlot:
+    """A variable shared with nested functions."""
+
+    __slots__ = ("cell", "name")
+
+    def __init__(self, name: str, cell: types.CellType) -> None:
+        self.name = name
+        self.cell = cell
+
+    def get(self) -> Any:
+        """Return the variable's value."""
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return ABSENT
+
+    def set(self, value: Any) -> None:
+        """Assign or unbind the variable."""
+        if value is not ABSENT:
+            self.cell.cell_contents = value
+        elif self.get() is not ABSENT:
+            del self.cell.cell_contents
+
+    def key(self) -> tuple[int, object]:
+        """Return the cell's identity."""
+        return id(self.cell), None
+
+
+class ItemSlot:
+    """An item of a list or dict (an attribute is an item of its object's ``__dict__``)."""
+
+    __slots__ = ("container", "item", "name")
+
+    def __init__(self, name: str, container: Any, item: Any) -> None:
+        self.name = name
+        self.container = container
+        self.item = item
+
+    def get(self) -> Any:
+        """Return the item."""
+        if isinstance(self.container, dict):
+            return self.container.get(self.item, ABSENT)
+        return self.container[self.item]
+
+    def set(self, value: Any) -> None:
+        """Replace or remove the item."""
+        if value is ABSENT:
+            self.container.pop(self.item, None)
+        else:
+            self.container[self.item] = value
+
+    def key(self) -> tuple[int, object]:
+        """Return the container's identity and the item's key."""
+        return id(self.container), self.item
+
+
+_ATOMIC = (int, float, complex, str, bytes, type(None), type, types.ModuleType, range)
+
+
+class Snapshot:
+    """The state of everything mutable that the given functions can reach."""
+
+    def __init__(self, functions: Iterable[types.FunctionType]) -> None:
+        self._saved: list[tuple[str, Any, Any]] = []
+        self._seen: set[int] = set()
+        self._keep: list[Any] = []
+        for function in functions:
+            self._closure(function, own=True)
+
+    def changes(self) -> list[tuple[Slot, Any, Any]]:
+        """Return ``(place, old, new)`` for every place whose content is another object now.
+
+        Raises:
+            UserError: A container grew or shrank.
+        """
+        out: list[tuple[Slot, Any, Any]] = []
+        for name, container, saved in self._saved:
+            if isinstance(container, types.CellType):
+                slot: Slot = CellSlot(name, container)
+                now = slot.get()
+                if now is not saved:
+                    out.append((slot, saved, now))
+            elif isinstance(container, list):
+                if len(container) != len(saved):
+                    raise _grew(name)
+                out.extend(
+                    (ItemSlot(f"{name}[{i}]", container, i), old, new)
+                    for i, (old, new) in enumerate(zip(saved, container, strict=True))
+                    if old is not new
+                )
+            elif isinstance(container, set):
+                if container != saved:
+                    raise _grew(name)
+            else:
+                out.extend(_dict_changes(name, container, saved))
+        return out
+
+    def restore(self) -> None:
+        """Undo all changes."""
+        for name, container, saved in self._saved:
+            if isinstance(container, types.CellType):
+                CellSlot(name, container).set(saved)
+            elif isinstance(container, list):
+                container[:] = saved
+            else:
+                container.clear()
+                container.update(saved)
+
+    def _closure(self, function: types.FunctionType, own: bool = False) -> None:
+        if id(function) in self._seen:
+            return
+        self._seen.add(id(function))
+        code = function.__code__
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            content = CellSlot(name, cell).get()
+            if not own and id(cell) not in self._seen:
+                self._seen.add(id(cell))
+                self._saved.append((name, cell, content))
+            self._walk(name, content)
+        for name in _global_names(code):
+            if name in function.__globals__:
+                self._walk(name, function.__globals__[name])
+
+    def _walk(self, name: str, value: Any) -> None:
+        if isinstance(value, _ATOMIC) or id(value) in self._seen:
+            return
+        if isinstance(value, types.FunctionType):
+            if rewritable(value):
+                self._closure(value)
+            return
+        if isinstance(value, types.MethodType):
+            self._walk(name, value.__self__)
+            return
+        self._seen.add(id(value))
+        self._keep.append(value)
+        if isinstance(value, list):
+            self._saved.append((name, value, list(value)))
+            self._items(name, enumerate(value))
+        elif isinstance(value, tuple):
+            self._items(name, enumerate(value))
+        elif isinstance(value, set):
+            self._saved.append((name, value, set(value)))
+        elif isinstance(value, dict):
+            self._saved.append((name, value, dict(value)))
+            self._items(name, value.items())
+        elif is_record(value):
+            state = vars(value)
+            self._saved.append((name, state, dict(state)))
+            for key, item in state.items():
+                self._walk(f"{name}.{key}", item)
+
+    def _items(self, name: str, items: Iterable[tuple[Any, Any]]) -> None:
+        for key, item in items:
+            if not isinstance(item, _ATOMIC):
+                self._walk(f"{name}[{key!r}]", item)
+
+
+def _dict_changes(name: str, now: dict[Any, Any], saved: dict[Any, Any]) -> Iterator[Any]:
+    for key in [*saved, *(key for key in now if key not in saved)]:
+        old, new = saved.get(key, ABSENT), now.get(key, ABSENT)
+        if old is not new:
+            yield ItemSlot(f"{name}[{key!r}]", now, key), old, new
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _grew(name: str) -> UserError:
+    return UserError(
+        f"{name!r} grows or shrinks in a dynamic region",
+        code="FLY-U214",
+        hint="give it its full length before the region and assign items, or use range_constexpr "
+        "or const_expr so that the region is compile-time",
+    )

@@ -1,0 +1,96 @@
+"""From a function object to the syntax tree of its source, with the line numbers of its file."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from types import CodeType, FunctionType
+
+from flydsl.errors import SourceLocation, UserRuntimeError
+
+__all__ = ["function_tree", "location_of", "node_location"]
+
+
+def location_of(code: CodeType) -> SourceLocation:
+    """Return where a function's code begins."""
+    return SourceLocation(code.co_filename, code.co_firstlineno)
+
+
+def node_location(filename: str, node: ast.AST) -> SourceLocation:
+    """Return the place of a syntax node (statement or expression)."""
+    line = getattr(node, "lineno", 1)
+    end = getattr(node, "end_col_offset", -1) if getattr(node, "end_lineno", 0) == line else -1
+    return SourceLocation(filename, line, getattr(node, "col_offset", -1), end)
+
+
+def function_tree(function: FunctionType) -> ast.FunctionDef:
+    """Return the ``def`` of a function, parsed from its file.
+
+    Raises:
+        UserRuntimeError: The source is not available (interactive input, a frozen module), is not a
+            plain ``def``, or no longer matches the running code.
+    """
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not lines or code.co_firstlineno > len(lines):
+        raise _unavailable(code, "its source file cannot be read")
+    tree = _parse(lines, code.co_firstlineno, _last_line(code))
+    if tree is None:
+        tree = _parse(lines, code.co_firstlineno, _block_end(lines, code.co_firstlineno))
+    if tree is None:
+        raise _unavailable(code, "its source does not parse as a function")
+    if isinstance(tree, ast.AsyncFunctionDef):
+        raise _unavailable(code, "it is a coroutine")
+    if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
+        raise _unavailable(code, "it is not a `def` function, or its file changed after import")
+    return tree
+
+
+def _unavailable(code: CodeType, why: str) -> UserRuntimeError:
+    return UserRuntimeError(
+        f"function {code.co_name!r} cannot be traced: {why}",
+        code="FLY-U210",
+        hint="define it with `def` in a source file",
+        location=location_of(code),
+    )
+
+
+def _last_line(code: CodeType) -> int:
+    """Return the last source line that any instruction of `code` or a nested code came from."""
+    last = code.co_firstlineno
+    for _, end, _, _ in code.co_positions():
+        if end is not None and end > last:
+            last = end
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            last = max(last, _last_line(constant))
+    return last
+
+
+def _block_end(lines: list[str], first: int) -> int:
+    """Return the last line of the indented block that starts at line `first`, by tokenising it."""
+    import inspect
+
+    return first + len(inspect.getblock(lines[first - 1 :])) - 1
+
+
+def _parse(lines: list[str], first: int, last: int) -> ast.AST | None:
+    """Parse lines `first` to `last` (one-based, inclusive) as one statement; None if they do not."""
+    text = "".join(lines[first - 1 : last])
+    shift = first - 1
+    if text[:1] in " \t":
+        text = "if 1:\n" + text
+        shift -= 1
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    statement = tree.body[0]
+    if isinstance(statement, ast.If):
+        if len(statement.body) != 1:
+            return None
+        statement = statement.body[0]
+    elif len(tree.body) != 1:
+        return None
+    ast.increment_lineno(statement, shift)
+    return statement

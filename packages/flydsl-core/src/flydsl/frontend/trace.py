@@ -1,0 +1,173 @@
+"""Tracing a launcher: from argument specifications to a module of Fly IR."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from flydsl.diagnostics import error_location
+from flydsl.errors import CompilerBug, FlyDSLError, UserTypeError
+from flydsl.expr.ambient import Session, opened
+from flydsl.expr.annotations import ConstexprKind, Stream
+from flydsl.expr.values import argument_type
+from flydsl.frontend.dependencies import collect_dependencies
+from flydsl.frontend.functions import JitFunction
+from flydsl.frontend.scope import ModuleScope
+from flydsl.frontend.traced import TracedModule, TracedParameter
+from flydsl.plugins.payloads import ArgSpec
+
+if TYPE_CHECKING:
+    from flydsl.targets import Target
+
+__all__ = ["trace"]
+
+
+def trace(
+    function: JitFunction,
+    arguments: Mapping[str, ArgSpec],
+    target: Target | None = None,
+    context: Any = None,
+) -> TracedModule:
+    """Trace a launcher.
+
+    Args:
+        function: The launcher.
+        arguments: How each parameter is specialised and passed, in order.
+        target: The target, for limits; None checks none.
+        context: An MLIR context to build in; a thread's reusable context by default.
+
+    Returns:
+        The module with what the driver needs to know of it.
+
+    Raises:
+        FlyDSLError: The program is wrong; the error carries the user's location.
+    """
+    from flydsl import mlir
+
+    start = time.process_time()
+    ir = mlir.ir
+    context = mlir.thread_context() if context is None else context
+    with _collector_paused(), context, ir.Location.unknown(), _located(ir):
+        session = Session(ir, context, target)
+        with opened(session):
+            traced = _Tracer(session, function, arguments)
+            traced.run()
+    parameters = tuple(TracedParameter(name, spec) for name, spec in arguments.items())
+    return TracedModule(
+        module=traced.module,
+        launcher=function.name,
+        parameters=parameters,
+        implicit_stream=traced.implicit_stream,
+        kernels=tuple(traced.scope.kernels),
+        dependencies=collect_dependencies(function.function),
+        cpu_seconds=time.process_time() - start,
+    )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's cyclic collector from walking the process's objects while tracing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def _located(ir: Any) -> Iterator[None]:
+    """Give errors the innermost user line of their traceback; wrap those of the bindings."""
+    try:
+        yield
+    except FlyDSLError as error:
+        if error.location is None:
+            error.with_location(error_location(error))
+        raise
+    except ir.MLIRError as error:
+        raise CompilerBug(
+            f"the bindings refused an operation: {error}",
+            code="FLY-B205",
+            location=error_location(error),
+        ) from error
+
+
+class _Tracer:
+    """Builds the module for one launcher."""
+
+    def __init__(
+        self, session: Session, function: JitFunction, arguments: Mapping[str, ArgSpec]
+    ) -> None:
+        self._session = session
+        self._function = function
+        self._arguments = arguments
+        self.implicit_stream = True
+
+    def run(self) -> None:
+        """Trace the launcher and the kernels it launches."""
+        session, ir = self._session, self._session.ir
+        self.module = ir.Module.create()
+        self.module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+        at_end = ir.InsertionPoint(self.module.body)
+        here = _definition_location(session, self._function)
+        names = {"sym_name": ir.StringAttr.get("kernels")}
+        kernels = session.create("gpu.module", (), (), names, None, 1, here, at_end)
+        kernels_block = kernels.regions[0].blocks.append()
+        bindings = [
+            (parameter, self._arguments[parameter.name])
+            for parameter in self._function.signature.parameters
+        ]
+        types: list[Any] = []
+        builders: list[Any] = []
+        for parameter, spec in bindings:
+            if not spec.ir_type:
+                builders.append(None)
+                if isinstance(parameter.annotation, ConstexprKind):
+                    parameter.annotation.check(parameter.name, spec.static)
+                continue
+            kind, build = argument_type(session, spec.ir_type)
+            types.append(kind)
+            builders.append(build)
+            self.implicit_stream = self.implicit_stream and spec.ir_type != "stream"
+        if self.implicit_stream:
+            types.append(session.type("i64"))
+        attributes = {
+            "sym_name": ir.StringAttr.get(self._function.name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
+        }
+        launcher = session.create("func.func", (), (), attributes, None, 1, here, at_end)
+        entry = launcher.regions[0].blocks.append(*types, arg_locs=[here] * len(types))
+        values = iter(list(entry.arguments))
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        streams: list[Stream] = []
+        for (parameter, spec), build in zip(bindings, builders, strict=True):
+            value = spec.static if build is None else build(next(values))
+            if isinstance(value, Stream):
+                streams.append(value)
+            if parameter.kind == "positional":
+                positional.append(value)
+            else:
+                keywords[parameter.name] = value
+        stream = Stream(next(values)) if self.implicit_stream else streams[0]
+        self.scope = ModuleScope(session, kernels_block, stream)
+        session.module_scope = self.scope
+        with ir.InsertionPoint(entry):
+            returned = self._function.traceable()(*positional, **keywords)
+            if returned is not None:
+                raise UserTypeError(
+                    f"launcher {self._function.name!r} returns a value",
+                    code="FLY-U228",
+                    hint="store results in a tensor argument",
+                    location=self._function.location,
+                )
+            session.create("func.return", (), (), None, None, 0, here)
+
+
+def _definition_location(session: Session, function: JitFunction) -> Any:
+    place = function.location
+    return session.ir.Location.file(place.file, place.line, 1)

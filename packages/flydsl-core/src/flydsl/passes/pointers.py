@@ -1,0 +1,101 @@
+"""SSA pointers: a base value moved by a run-time and a static number of elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flydsl import layout as fl
+from flydsl.dialects.types import PtrType
+from flydsl.layout import Leaf
+from flydsl.passes.ssa import Emitter
+
+if TYPE_CHECKING:
+    from flydsl.mlir import ir
+
+__all__ = ["SsaPointer"]
+
+
+class SsaPointer:
+    """A pointer value while lowering; implements `flydsl.dialects.views.Pointer`.
+
+    Offsets are collected and emitted as at most two ``fly.add_offset``: the run-time part, which
+    unrolled code shares, then the static part, which folds into the instruction.
+
+    Attributes:
+        emitter: Emits the integer operations.
+        base: The SSA value that offsets count from.
+        base_type: Its type.
+        type: The type after moving.
+        dynamic: Run-time elements, or the int 0.
+        static: Static elements.
+    """
+
+    __slots__ = ("base", "base_type", "dynamic", "emitter", "static", "type")
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        emitter: Emitter,
+        base: ir.Value,
+        base_type: PtrType,
+        type_: PtrType | None = None,
+        dynamic: Leaf = 0,
+        static: int = 0,
+    ) -> None:
+        self.emitter = emitter
+        self.base = base
+        self.base_type = base_type
+        self.type = type_ or base_type
+        self.dynamic = dynamic
+        self.static = static
+
+    def moved(self, offset: Leaf) -> SsaPointer:
+        """Return the pointer `offset` elements further."""
+        kind = self.type.moved(offset)
+        dynamic, static = self.dynamic, self.static
+        if isinstance(offset, int):
+            static += offset
+        else:
+            dynamic = fl.leaf.add(dynamic, offset)
+        return SsaPointer(self.emitter, self.base, self.base_type, kind, dynamic, static)
+
+    def retyped(self, type_: PtrType) -> SsaPointer:
+        """Return the same address as another pointer type."""
+        if type_ == self.type:
+            return self
+        key = ("recast", self.value, type_)
+        found = self.emitter.lookup(key)
+        if found is None:
+            found = self._create("recast_iter", type_, [self.value])
+            self.emitter.store(key, found)
+        return SsaPointer(self.emitter, found, type_)
+
+    @property
+    def value(self) -> ir.Value:
+        """The SSA value; emits what it needs before the operation being lowered."""
+        value, kind = self.base, self.base_type
+        for offset in (self.dynamic, self.static):
+            if isinstance(offset, int) and offset == 0:
+                continue
+            key = ("offset", value, offset if isinstance(offset, int) else id(offset))
+            found: Any = self.emitter.lookup(key)
+            if found is None:
+                kind = kind.moved(offset)
+                width = fl.leaf.width_of(offset)
+                step = self.emitter.value_of(offset, width)
+                found = self._create("add_offset", kind, [value, step]), kind, offset
+                self.emitter.store(key, found)
+            value, kind, _ = found
+        return value
+
+    def _create(self, name: str, kind: PtrType, operands: list[ir.Value]) -> ir.Value:
+        from flydsl.mlir import ir
+
+        anchor = self.emitter.anchor
+        op = ir.Operation.create(
+            "fly." + name,
+            results=[kind.ir],
+            operands=operands,
+            ip=ir.InsertionPoint(anchor),
+            loc=anchor.location,
+        )
+        return op.result

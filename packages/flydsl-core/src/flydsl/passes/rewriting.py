@@ -1,0 +1,97 @@
+"""What the passes share: finding functions, walking regions, rebuilding operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flydsl.dialects import types as ft
+
+if TYPE_CHECKING:
+    from flydsl.mlir import ir
+
+__all__ = [
+    "device_functions",
+    "functions",
+    "gpu_modules",
+    "needs_leaves",
+    "rebuild",
+    "replace",
+    "symbol",
+]
+
+
+def gpu_modules(module: ir.Module) -> Iterator[Any]:
+    """Yield the gpu.module operations."""
+    for op in module.body.operations:
+        if op.operation.name == "gpu.module":
+            yield op.operation
+
+
+def device_functions(module: ir.Module) -> Iterator[Any]:
+    """Yield the gpu.func operations."""
+    for gpu_module in gpu_modules(module):
+        for op in gpu_module.regions[0].blocks[0].operations:
+            if op.operation.name in ("gpu.func", "func.func"):
+                yield op.operation
+
+
+def functions(module: ir.Module) -> Iterator[Any]:
+    """Yield every function with a body: kernels, then host functions."""
+    for op in device_functions(module):
+        if len(op.regions[0].blocks):
+            yield op
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and len(op.regions[0].blocks):
+            yield op.operation
+
+
+def symbol(op: Any) -> str:
+    """Return the symbol name of an operation."""
+    from flydsl.mlir import ir
+
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
+def needs_leaves(type_: ir.Type) -> ft.FlyType | None:
+    """Return the wrapper of a Fly type that cannot stay at a boundary; None if the type can stay."""
+    kind = ft.of(type_)
+    return None if kind is None or isinstance(kind, ft.PtrType) else kind
+
+
+def replace(old: Sequence[ir.Value], new: Sequence[ir.Value]) -> None:
+    """Replace all uses of each old value by the new one of the same position."""
+    for before, after in zip(old, new, strict=True):
+        before.replace_all_uses_with(after)
+
+
+def rebuild(
+    op: Any, results: Sequence[ir.Type], operands: Sequence[ir.Value], **attributes: Any
+) -> Any:
+    """Create a copy of `op` before it with other results and operands, and move its regions' blocks.
+
+    `op` itself stays, without blocks; the caller replaces its results and erases it.
+
+    Args:
+        op: The operation to rebuild.
+        results: Result types of the new one.
+        operands: Operands of the new one.
+        **attributes: Attributes to set instead of the old ones.
+    """
+    from flydsl.mlir import ir
+
+    kept = {attr: op.attributes[attr] for attr in op.attributes}
+    kept.update(attributes)
+    new = ir.Operation.create(
+        op.name,
+        results=list(results),
+        operands=list(operands),
+        attributes=kept,
+        regions=len(op.regions),
+        ip=ir.InsertionPoint(op),
+        loc=op.location,
+    )
+    for old_region, new_region in zip(op.regions, new.regions, strict=True):
+        for block in list(old_region.blocks):
+            block.append_to(new_region)
+    return new

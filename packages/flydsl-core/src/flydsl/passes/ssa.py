@@ -1,0 +1,313 @@
+"""SSA leaves: the layout algebra on run-time values, emitted as few arith operations as possible.
+
+A leaf computed by the algebra is a node; its operations are emitted only when its value is asked for,
+before the operation that was being lowered when the node was made (so the value dominates whatever
+that operation's result reaches). Equal nodes in one scope are one node.
+
+Divisions become shifts and masks for powers of two, and unsigned divisions where both operands are
+known not to be negative: thread and block ids, extents, sums and products of such, remainders.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flydsl.errors import CompilerBug
+from flydsl.layout import DynamicLeaf, Leaf
+from flydsl.layout.leaf import LeafOp
+
+if TYPE_CHECKING:
+    from flydsl.mlir import ir
+
+__all__ = ["Emitter", "SsaLeaf", "known_nonnegative"]
+
+_NONNEGATIVE_SOURCES = frozenset(
+    f"gpu.{name}"
+    for name in (
+        "thread_id",
+        "block_id",
+        "block_dim",
+        "grid_dim",
+        "global_id",
+        "lane_id",
+        "subgroup_id",
+        "num_subgroups",
+        "subgroup_size",
+        "cluster_id",
+        "cluster_block_id",
+    )
+)
+_PRESERVING = frozenset(
+    f"arith.{name}"
+    for name in ("addi", "muli", "index_cast", "extsi", "divui", "divsi", "minsi", "remsi", "select")
+)
+_ALWAYS = frozenset(f"arith.{name}" for name in ("extui", "index_castui"))
+
+
+def known_nonnegative(value: ir.Value, depth: int = 6) -> bool:
+    """Return whether an integer value is known not to be negative, assuming no overflow."""
+    from flydsl.mlir import ir
+
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        parent = owner.owner
+        if parent.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
+            return False
+        return known_nonnegative(parent.operands[0], depth - 1)
+    name = owner.name
+    if name in _NONNEGATIVE_SOURCES or name in _ALWAYS:
+        return True
+    if name == "arith.constant":
+        attr = owner.attributes["value"]
+        return isinstance(attr, ir.IntegerAttr) and attr.value >= 0
+    if depth == 0:
+        return False
+    if name in _PRESERVING:
+        operands = list(owner.operands)[1 if name == "arith.select" else 0 :]
+        return all(known_nonnegative(x, depth - 1) for x in operands)
+    if name in ("arith.andi", "arith.maxsi", "arith.remui"):
+        return any(known_nonnegative(x, depth - 1) for x in owner.operands)
+    if name in ("arith.shrui", "arith.shrsi"):
+        return known_nonnegative(owner.operands[0], depth - 1)
+    return False
+
+
+class SsaLeaf(DynamicLeaf):
+    """A run-time integer: an SSA value, or a node that becomes one when asked for."""
+
+    __slots__ = ("_value", "emitter", "node", "nonnegative")
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        width: int,
+        divisor: int,
+        value: ir.Value | None = None,
+        *,
+        node: tuple[Any, ...] = (),
+        nonnegative: bool = False,
+    ) -> None:
+        # The base class validates widths and divisors, which are computed here: skip it.
+        self.width = width
+        self.divisor = divisor
+        self.emitter = emitter
+        self._value = value
+        self.node = node
+        self.nonnegative = nonnegative
+
+    def emit(self, op: LeafOp, a: Leaf, b: Leaf, width: int, divisor: int) -> SsaLeaf:
+        """See `DynamicLeaf.emit`."""
+        return self.emitter.node(op, a, b, width, divisor)
+
+    def extend(self) -> SsaLeaf:
+        """See `DynamicLeaf.extend`."""
+        return self.emitter.node("extend", self, 0, 64, self.divisor)
+
+    @property
+    def value(self) -> ir.Value:
+        """The SSA value; emits the operations that compute it if that has not happened."""
+        if self._value is None:
+            self._value = self.emitter.emit(self)
+        return self._value
+
+
+def _nonnegative(op: str, a: Leaf, b: Leaf) -> bool:
+    left = a >= 0 if isinstance(a, int) else bool(getattr(a, "nonnegative", False))
+    right = b >= 0 if isinstance(b, int) else bool(getattr(b, "nonnegative", False))
+    if op in ("add", "mul", "floordiv", "ceildiv", "min", "or", "xor"):
+        return left and right
+    if op in ("and", "max"):
+        return left or right
+    if op == "mod":
+        return right
+    return left if op in ("shl", "shr", "extend") else False
+
+
+class Emitter:
+    """Makes leaves for one function and emits their operations.
+
+    Attributes:
+        anchor: The operation being lowered; nodes made now are emitted before it.
+    """
+
+    def __init__(self, entry: ir.Block) -> None:
+        from flydsl.mlir import ir
+
+        self._entry = entry
+        self.anchor: Any = None
+        self._scopes: list[dict[tuple[Any, ...], Any]] = [{}]
+        self._constants: dict[tuple[int, int], ir.Value] = {}
+        self._types = {w: ir.IntegerType.get_signless(w) for w in (1, 32, 64)}
+        self._nsw = ir.Attribute.parse("#arith.overflow<nsw>")
+        self._nonneg = ir.UnitAttr.get()
+        self._start: Any = None
+        self._location: Any = ir.Location.unknown()
+
+    def push(self) -> None:
+        """Enter a nested region: nodes made from now on are not seen outside."""
+        self._scopes.append({})
+
+    def pop(self) -> None:
+        """Leave a nested region."""
+        self._scopes.pop()
+
+    def lookup(self, key: tuple[Any, ...]) -> Any:
+        """Return what an enclosing scope has stored under `key`, or None."""
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def store(self, key: tuple[Any, ...], value: Any) -> None:
+        """Store `value` for the current scope."""
+        self._scopes[-1][key] = value
+
+    def leaf(
+        self, value: ir.Value, width: int, divisor: int = 1, *, nonnegative: bool = False
+    ) -> SsaLeaf:
+        """Return the leaf of an SSA value of i32 or i64."""
+        key = ("leaf", value, divisor)
+        found: SsaLeaf | None = self.lookup(key)
+        if found is None or (nonnegative and not found.nonnegative):
+            known = nonnegative or known_nonnegative(value)
+            found = SsaLeaf(self, width, divisor, value, nonnegative=known)
+            self.store(key, found)
+        return found
+
+    def node(self, op: str, a: Leaf, b: Leaf, width: int, divisor: int) -> SsaLeaf:
+        """Return the leaf of ``a op b`` without emitting anything."""
+        key = (op, a if isinstance(a, int) else id(a), b if isinstance(b, int) else -id(b) - 1)
+        key = (*key, isinstance(a, int), isinstance(b, int), width)
+        found: SsaLeaf | None = self.lookup(key)
+        if found is None:
+            bits = 1 if op in ("lt", "le", "eq", "ne") else width
+            node = (op, a, b, width, self.anchor)
+            known = _nonnegative(op, a, b)
+            found = SsaLeaf(self, bits, divisor, node=node, nonnegative=known)
+            self.store(key, found)
+        return found
+
+    def constant(self, value: int, width: int) -> ir.Value:
+        """Return an integer constant at the start of the function."""
+        key = (value, width)
+        found = self._constants.get(key)
+        if found is None:
+            from flydsl.mlir import ir
+
+            if self._start is None:
+                self._start = ir.InsertionPoint.at_block_begin(self._entry)
+            type_ = self._types[width]
+            op = ir.Operation.create(
+                "arith.constant",
+                results=[type_],
+                attributes={"value": ir.IntegerAttr.get(type_, value)},
+                ip=self._start,
+                loc=self._location,
+            )
+            found = self._constants[key] = op.result
+        return found
+
+    def value_of(self, x: Leaf, width: int) -> ir.Value:
+        """Return the SSA value of a leaf in the given width.
+
+        Raises:
+            CompilerBug: The leaf is symbolic, or wider.
+        """
+        if isinstance(x, int):
+            return self.constant(x, width)
+        if not isinstance(x, SsaLeaf):
+            raise CompilerBug("a symbolic leaf reached the lowering", code="FLY-B320")
+        if x.width == width:
+            return x.value
+        if x.width == 32 and width == 64:
+            return x.extend().value
+        raise CompilerBug(f"an i{x.width} value is used as i{width}", code="FLY-B320")
+
+    def _op(self, name: str, width: int, operands: list[ir.Value], at: Any, **attrs: Any) -> ir.Value:
+        from flydsl.mlir import ir
+
+        op = ir.Operation.create(
+            "arith." + name,
+            results=[self._types[width]],
+            operands=operands,
+            attributes=attrs or None,
+            ip=at,
+            loc=self._location,
+        )
+        return op.result
+
+    def emit(self, leaf: SsaLeaf) -> ir.Value:
+        """Emit the operations of a node before its anchor and return the value."""
+        from flydsl.mlir import ir
+
+        op, a, b, width, anchor = leaf.node
+        self._location = anchor.location
+        if op == "extend":
+            value = a.value
+            at = ir.InsertionPoint(anchor)
+            if a.nonnegative:
+                return self._op("extui", 64, [value], at, nonNeg=self._nonneg)
+            return self._op("extsi", 64, [value], at)
+        if width == 1:
+            operands = [self.value_of(int(x) if isinstance(x, int) else x, 1) for x in (a, b)]
+            return self._op(_BITS[op], 1, operands, ir.InsertionPoint(anchor))
+        x = self.value_of(a, width)
+        positive = _nonnegative("add", a, b)
+        if op in ("floordiv", "mod", "ceildiv"):
+            return self._divide(op, x, b, width, positive, anchor)
+        y = self.value_of(b, width)
+        at = ir.InsertionPoint(anchor)
+        if op in _COMPARE:
+            predicate = self._predicate(_COMPARE[op])
+            return self._op("cmpi", 1, [x, y], at, predicate=predicate)
+        if op in ("add", "sub", "mul"):
+            return self._op(op + "i", width, [x, y], at, overflowFlags=self._nsw)
+        if op == "shr":
+            return self._op("shrui" if leaf.nonnegative else "shrsi", width, [x, y], at)
+        return self._op(_BITS[op], width, [x, y], at)
+
+    def _predicate(self, code: int) -> ir.Attribute:
+        from flydsl.mlir import ir
+
+        return ir.IntegerAttr.get(self._types[64], code)
+
+    def _divide(
+        self, op: str, x: ir.Value, b: Leaf, width: int, positive: bool, anchor: Any
+    ) -> ir.Value:
+        from flydsl.mlir import ir
+
+        if isinstance(b, int) and b > 0 and b & (b - 1) == 0:
+            shift = self.constant(b.bit_length() - 1, width)
+            low = self.constant(b - 1, width)
+            at = ir.InsertionPoint(anchor)
+            if op == "mod":
+                return self._op("andi", width, [x, low], at)
+            if op == "ceildiv" and not positive:
+                return self._op("ceildivsi", width, [x, self.constant(b, width)], at)
+            if op == "ceildiv":
+                # Unsigned: the sum of two non-negative numbers has room in the top bit.
+                x = self._op("addi", width, [x, low], at)
+            return self._op("shrui" if positive else "shrsi", width, [x, shift], at)
+        y = self.value_of(b, width)
+        at = ir.InsertionPoint(anchor)
+        if op == "ceildiv" and positive:
+            # Unsigned: the sum of two non-negative numbers has room in the top bit.
+            less = b - 1 if isinstance(b, int) else None
+            one = self.constant(1, width)
+            room = self._op("subi", width, [y, one], at) if less is None else None
+            x = self._op("addi", width, [x, room or self.constant(less or 0, width)], at)
+            return self._op("divui", width, [x, y], at)
+        if op == "ceildiv":
+            return self._op("ceildivsi", width, [x, y], at)
+        if positive:
+            return self._op("divui" if op == "floordiv" else "remui", width, [x, y], at)
+        quotient = self._op("floordivsi", width, [x, y], at)
+        if op == "floordiv":
+            return quotient
+        product = self._op("muli", width, [quotient, y], at)
+        return self._op("subi", width, [x, product], at)
+
+
+_COMPARE = {"eq": 0, "ne": 1, "lt": 2, "le": 3}
+_BITS = {"and": "andi", "or": "ori", "xor": "xori", "shl": "shli", "min": "minsi", "max": "maxsi"}

@@ -1,0 +1,85 @@
+"""The lane operations of the vector API on numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from flydsl_emu.numpy_tier.arithmetic import Arithmetic
+from flydsl_emu.numpy_tier.faults import KernelFault
+from flydsl_emu.numpy_tier.state import LANES, State, pack_mask, unpack_mask
+
+__all__ = ["Lanes"]
+
+Array = Any
+
+_LANE_ID = np.arange(LANES, dtype=np.uint32).reshape(1, LANES)
+
+
+@cache
+def _static(lanes: tuple[int, ...]) -> Array:
+    return np.array(lanes, np.intp)
+
+
+class Lanes(Arithmetic):
+    """Shuffles, ballots and masks over the waves of a batch."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.rows = np.arange(state.waves)
+
+    def exec(self) -> Array:
+        return self.state.exec
+
+    def lane_id(self) -> Array:
+        return _LANE_ID
+
+    def spread(self, x: Array) -> Array:
+        """Return a value as a full ``(waves, 64)`` array."""
+        return np.broadcast_to(x, (self.state.waves, LANES))
+
+    def shuffle(self, x: Array, lanes: Sequence[int] | Array) -> Array:
+        full = self.spread(x)
+        if isinstance(lanes, (tuple, list)):
+            return full[:, _static(tuple(lanes))]
+        index = np.bitwise_and(self.spread(lanes), 63).astype(np.intp)
+        return np.take_along_axis(full, index, 1)
+
+    def read_lane(self, x: Array, lane: Array) -> Array:
+        index = np.broadcast_to(np.bitwise_and(lane, 63), (self.state.waves, 1))[:, 0]
+        return self.spread(x)[self.rows, index.astype(np.intp)][:, None]
+
+    def write_lane(self, x: Array, element: Array, lane: Array) -> Array:
+        index = np.broadcast_to(np.bitwise_and(lane, 63), (self.state.waves, 1))[:, 0]
+        out = np.array(self.spread(x))
+        out[self.rows, index.astype(np.intp)] = np.broadcast_to(element, (self.state.waves, 1))[:, 0]
+        return out
+
+    def first_lane(self, mask: Array) -> Array:
+        return self.spread(mask).argmax(axis=1).astype(np.uint32)[:, None]
+
+    def any(self, mask: Array) -> Array:
+        return self.spread(mask).any(axis=1, keepdims=True)
+
+    def ballot(self, mask: Array) -> Array:
+        return pack_mask(self.spread(mask)).view(np.uint64)
+
+    def lanes(self, bits: Array) -> Array:
+        words = np.ascontiguousarray(np.broadcast_to(bits, (self.state.waves, 1)))
+        halves = words.view(np.uint32)
+        return unpack_mask(halves[:, 0:1], halves[:, 1:2])
+
+    def require(self, condition: Array, message: str) -> None:
+        state = self.state
+        good = np.broadcast_to(condition, (state.waves, 1))[:, 0]
+        if good.all():
+            return
+        bad = ~good & state.live & state.mask.any(axis=1)
+        if state.active is not None:
+            bad &= state.active
+        if bad.any():
+            text = f"the emulator does not model {message}"
+            raise KernelFault(text, "FLY-T705", int(np.argmax(bad)))

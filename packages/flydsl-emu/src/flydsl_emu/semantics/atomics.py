@@ -1,0 +1,223 @@
+"""Atomic read-modify-write operations on global memory, buffers and LDS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flydsl_emu.decode.instruction import Instruction
+from flydsl_emu.semantics.api import Value, VectorApi
+from flydsl_emu.semantics.bits import (
+    bf16_to_f32,
+    f32_to_bf16,
+    half_bits,
+    half_to_f32,
+    high16,
+    join64,
+    low16,
+    pack16,
+    split64,
+)
+from flydsl_emu.semantics.registry import define
+from flydsl_emu.semantics.value_types import F32, F64, I32, I64, U32, U64, Type
+from flydsl_emu.semantics.vmem import buffer_address, flat_address
+
+__all__ = ["COMMUTATIVE", "OPERATIONS"]
+
+Update = Callable[..., Value]
+
+
+def _increment(v: VectorApi, old: Value, data: Value) -> Value:
+    return v.select(v.le(data, old), v.sub(old, old), v.add(old, 1))
+
+
+def _decrement(v: VectorApi, old: Value, data: Value) -> Value:
+    wrap = v.bit_or(v.eq(old, 0), v.lt(data, old))
+    return v.select(wrap, data, v.sub(old, 1))
+
+
+def _compare_swap(v: VectorApi, old: Value, new: Value, compared: Value) -> Value:
+    return v.select(v.eq(old, compared), new, old)
+
+
+def _packed_half_add(v: VectorApi, old: Value, data: Value) -> Value:
+    parts = [
+        half_bits(v, v.add(half_to_f32(v, half(v, old)), half_to_f32(v, half(v, data))))
+        for half in (low16, high16)
+    ]
+    return pack16(v, *parts)
+
+
+def _packed_bfloat_add(v: VectorApi, old: Value, data: Value) -> Value:
+    parts = [
+        f32_to_bf16(v, v.add(bf16_to_f32(v, half(v, old)), bf16_to_f32(v, half(v, data))))
+        for half in (low16, high16)
+    ]
+    return pack16(v, *parts)
+
+
+OPERATIONS: dict[str, Update] = {
+    "swap": lambda _v, _old, data: data,
+    "cmpswap": _compare_swap,
+    "add": lambda v, old, data: v.add(old, data),
+    "sub": lambda v, old, data: v.sub(old, data),
+    "rsub": lambda v, old, data: v.sub(data, old),
+    "min": lambda v, old, data: v.min(old, data),
+    "max": lambda v, old, data: v.max(old, data),
+    "and": lambda v, old, data: v.bit_and(old, data),
+    "or": lambda v, old, data: v.bit_or(old, data),
+    "xor": lambda v, old, data: v.bit_xor(old, data),
+    "inc": _increment,
+    "dec": _decrement,
+    "pk_add_f16": _packed_half_add,
+    "pk_add_bf16": _packed_bfloat_add,
+}
+"""``new = update(api, old, data…)`` by operation name."""
+
+COMMUTATIVE = frozenset(("add", "min", "max", "and", "or", "xor"))
+"""Operations whose final value, for integers, does not depend on the order of the lanes."""
+
+# Mnemonic part -> (operation, element type).
+_GLOBAL: dict[str, tuple[str, Type]] = {
+    "swap": ("swap", U32),
+    "cmpswap": ("cmpswap", U32),
+    "add": ("add", U32),
+    "sub": ("sub", U32),
+    "smin": ("min", I32),
+    "umin": ("min", U32),
+    "smax": ("max", I32),
+    "umax": ("max", U32),
+    "and": ("and", U32),
+    "or": ("or", U32),
+    "xor": ("xor", U32),
+    "inc": ("inc", U32),
+    "dec": ("dec", U32),
+}
+_FLOAT: dict[str, tuple[str, Type]] = {
+    "add_f32": ("add", F32),
+    "add_f64": ("add", F64),
+    "min_f64": ("min", F64),
+    "max_f64": ("max", F64),
+    "pk_add_f16": ("pk_add_f16", U32),
+    "pk_add_bf16": ("pk_add_bf16", U32),
+}
+
+
+def _elements(v: VectorApi, data: Sequence[Value], type: Type) -> list[Value]:
+    """Return data registers as elements of `type`."""
+    if type.bits == 32:
+        return [v.cast(x, type) for x in data]
+    return [v.cast(join64(v, data[k], data[k + 1]), type) for k in range(0, len(data), 2)]
+
+
+def _registers(v: VectorApi, x: Value, type: Type) -> list[Value]:
+    if type.bits == 32:
+        return [v.cast(x, U32)]
+    return list(split64(v, v.cast(x, U64)))
+
+
+def _flat(space: str, operation: str, type: Type) -> Callable[..., object]:
+    def call(
+        v: VectorApi, i: Instruction, address: Value, data: list[Value], base: Value | None = None
+    ) -> object:
+        where = flat_address(v, i, address, base)
+        old = v.atomic(space, operation, where, _elements(v, data, type), None)
+        return _registers(v, old, type) if i.mod("sc0") else ()
+
+    return call
+
+
+def _buffer(operation: str, type: Type) -> Callable[..., object]:
+    size = type.bits // 8
+
+    def call(
+        v: VectorApi,
+        i: Instruction,
+        data: list[Value],
+        registers: list[Value] | None,
+        descriptor: list[Value],
+        scalar_offset: Value,
+    ) -> object:
+        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset)
+        old = v.atomic("global", operation, where, _elements(v, data, type), in_range(size))
+        return _registers(v, old, type) if i.mod("sc0") else ()
+
+    return call
+
+
+def _wide(table: dict[str, tuple[str, Type]]) -> dict[str, tuple[str, Type]]:
+    types = {U32.name: U64, I32.name: I64}
+    return {f"{name}_x2": (op, types[type.name]) for name, (op, type) in table.items()}
+
+
+for _name, (_operation, _type) in {**_GLOBAL, **_wide(_GLOBAL), **_FLOAT}.items():
+    define(
+        f"global_atomic_{_name}",
+        "returned.regs = inst auto regs auto",
+        _flat("global", _operation, _type),
+    )
+    define(
+        f"flat_atomic_{_name}", "returned.regs = inst auto regs", _flat("flat", _operation, _type)
+    )
+    define(
+        f"buffer_atomic_{_name}",
+        "replaced.regs = inst regs regs regs u32",
+        _buffer(_operation, _type),
+    )
+
+
+# LDS ---------------------------------------------------------------------------------------------
+def _lds(operation: str, type: Type, returns: bool) -> Callable[..., object]:
+    def call(v: VectorApi, i: Instruction, address: Value, *data: list[Value]) -> object:
+        where = v.add(address, i.mod("offset"))
+        operands = [e for group in data for e in _elements(v, group, type)]
+        if operation == "cmpswap":
+            operands.reverse()
+        old = v.atomic("lds", operation, where, operands, None)
+        return _registers(v, old, type) if returns else ()
+
+    return call
+
+
+_LDS: dict[str, tuple[str, Type]] = {
+    "add_u32": ("add", U32),
+    "sub_u32": ("sub", U32),
+    "rsub_u32": ("rsub", U32),
+    "inc_u32": ("inc", U32),
+    "dec_u32": ("dec", U32),
+    "min_i32": ("min", I32),
+    "max_i32": ("max", I32),
+    "min_u32": ("min", U32),
+    "max_u32": ("max", U32),
+    "and_b32": ("and", U32),
+    "or_b32": ("or", U32),
+    "xor_b32": ("xor", U32),
+    "cmpst_b32": ("cmpswap", U32),
+    "add_f32": ("add", F32),
+    "min_f32": ("min", F32),
+    "max_f32": ("max", F32),
+    "add_u64": ("add", U64),
+    "sub_u64": ("sub", U64),
+    "rsub_u64": ("rsub", U64),
+    "inc_u64": ("inc", U64),
+    "dec_u64": ("dec", U64),
+    "min_i64": ("min", I64),
+    "max_i64": ("max", I64),
+    "min_u64": ("min", U64),
+    "max_u64": ("max", U64),
+    "and_b64": ("and", U64),
+    "or_b64": ("or", U64),
+    "xor_b64": ("xor", U64),
+    "cmpst_b64": ("cmpswap", U64),
+    "add_f64": ("add", F64),
+    "min_f64": ("min", F64),
+    "max_f64": ("max", F64),
+    "pk_add_f16": ("pk_add_f16", U32),
+    "pk_add_bf16": ("pk_add_bf16", U32),
+}
+for _name, (_operation, _type) in _LDS.items():
+    _data = " regs regs" if _operation == "cmpswap" else " regs"
+    define(f"ds_{_name}", f"= inst u32{_data}", _lds(_operation, _type, False))
+    _verb, _, _rest = _name.rpartition("_")
+    define(f"ds_{_verb}_rtn_{_rest}", f"regs = inst u32{_data}", _lds(_operation, _type, True))
+for _bits, _type in (("32", U32), ("64", U64)):
+    define(f"ds_wrxchg_rtn_b{_bits}", "regs = inst u32 regs", _lds("swap", _type, True))

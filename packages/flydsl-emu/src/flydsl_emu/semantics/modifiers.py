@@ -1,0 +1,144 @@
+"""Operand and result modifiers, written over the vector API for every tier."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flydsl_emu.decode.instruction import Instruction
+from flydsl_emu.semantics.api import Value, VectorApi
+from flydsl_emu.semantics.bits import sign_extend
+from flydsl_emu.semantics.value_types import F16, F32, F64, U32, U64, Type
+
+__all__ = [
+    "clamp",
+    "dpp_lanes",
+    "dpp_source",
+    "dpp_write_lanes",
+    "output_scale",
+    "sdwa_result",
+    "sdwa_source",
+    "sign_modified",
+]
+
+LANES = 64
+_SELECT_SIZE = (8, 8, 8, 8, 16, 16, 32)
+_SELECT_SHIFT = (0, 8, 16, 24, 0, 16, 0)
+
+
+def sign_modified(v: VectorApi, x: Value, type: Type, absolute: bool, negate: bool) -> Value:
+    """Apply ``|x|`` and ``-x``; on an integer type they act on the sign bit of its float view."""
+    if not absolute and not negate:
+        return x
+    floats = {16: F16, 32: F32, 64: F64}
+    y = v.cast(x, floats[type.bits]) if type.kind != "f" else x
+    if absolute:
+        y = v.abs(y)
+    if negate:
+        y = v.neg(y)
+    return v.cast(y, type) if type.kind != "f" else y
+
+
+def clamp(v: VectorApi, x: Value, type: Type) -> Value:
+    """Clamp a float result to [0, 1]; NaN gives 0."""
+    zero, one = v.const(type, 0.0), v.const(type, 1.0)
+    return v.select(v.is_nan(x), zero, v.min(v.max(x, zero), one))
+
+
+def output_scale(v: VectorApi, x: Value, omod: int) -> Value:
+    """Multiply a float result by 2, 4 or one half."""
+    return v.mul(x, (1.0, 2.0, 4.0, 0.5)[omod])
+
+
+# DPP ---------------------------------------------------------------------------------------------
+@cache
+def dpp_lanes(control: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    """Return the source lane of every lane for a DPP control, and whether it exists.
+
+    Raises:
+        ValueError: A reserved control.
+    """
+    lanes, valid = [], []
+    for lane in range(LANES):
+        source, exists = _dpp_source_lane(control, lane)
+        lanes.append(source if exists else lane)
+        valid.append(exists)
+    return tuple(lanes), tuple(valid)
+
+
+def _dpp_source_lane(control: int, lane: int) -> tuple[int, bool]:
+    row, at = lane & ~15, lane & 15
+    kind, amount = control >> 4, control & 15
+    if control < 0x100:
+        return lane & ~3 | (control >> 2 * (lane & 3) & 3), True
+    if kind == 0x10 and amount:
+        return lane + amount, at + amount < 16
+    if kind == 0x11 and amount:
+        return lane - amount, at >= amount
+    if kind == 0x12 and amount:
+        return row | (at - amount) & 15, True
+    if kind == 0x15:
+        return row | amount, True
+    whole = {
+        0x130: (lane + 1, lane < 63),
+        0x134: ((lane + 1) % 64, True),
+        0x138: (lane - 1, lane > 0),
+        0x13C: ((lane - 1) % 64, True),
+        0x140: (row | 15 - at, True),
+        0x141: (lane & ~7 | 7 - (lane & 7), True),
+        0x142: (row - 1, row > 0),
+        0x143: (31, lane >= 32),
+    }
+    if control not in whole:
+        raise ValueError(f"reserved DPP control {control:#x}")
+    return whole[control]
+
+
+def dpp_write_lanes(i: Instruction) -> tuple[bool, ...]:
+    """Return the lanes that row and bank masks let a DPP instruction write."""
+    rows, banks = i.mod("row_mask"), i.mod("bank_mask")
+    return tuple(
+        bool(rows >> lane // 16 & 1 and banks >> lane % 16 // 4 & 1) for lane in range(LANES)
+    )
+
+
+def dpp_source(
+    v: VectorApi, i: Instruction, x: Value, active: Value
+) -> tuple[Value, Value]:
+    """Return the moved source and the lanes that read a lane that exists and executes."""
+    lanes, exists = dpp_lanes(i.mod("dpp_ctrl"))
+    reads = v.bit_and(v.shuffle(active, lanes), v.lanes(v.const(U64, _bits(exists))))
+    return v.shuffle(x, lanes), reads
+
+
+def _bits(flags: tuple[bool, ...]) -> int:
+    return sum(1 << k for k, flag in enumerate(flags) if flag)
+
+
+# SDWA --------------------------------------------------------------------------------------------
+def sdwa_source(v: VectorApi, x: Value, select: int, extend: bool) -> Value:
+    """Return the selected byte, word or dword of a ``U32``, zero- or sign-extended."""
+    size, shift = _SELECT_SIZE[select], _SELECT_SHIFT[select]
+    if size == 32:
+        return x
+    moved = v.shr(x, shift) if shift else x
+    if extend:
+        return v.cast(sign_extend(v, moved, size), U32)
+    return v.bit_and(moved, (1 << size) - 1)
+
+
+def sdwa_result(v: VectorApi, i: Instruction, result: Value, old: Value) -> Value:
+    """Place a ``U32`` result into the selected part of the destination."""
+    select = i.mod("dst_sel", 6)
+    size, shift = _SELECT_SIZE[select], _SELECT_SHIFT[select]
+    if size == 32:
+        return result
+    field = ((1 << size) - 1) << shift
+    placed = v.bit_and(v.shl(result, shift), field)
+    unused = i.mod("dst_unused")
+    if unused == 2:
+        return v.bit_or(placed, v.bit_and(old, ~field & 0xFFFFFFFF))
+    if unused == 1:
+        extended = v.cast(sign_extend(v, result, size), U32)
+        above = v.shl(extended, shift)
+        return v.bit_and(above, 0xFFFFFFFF ^ ((1 << shift) - 1))
+    return placed

@@ -1,0 +1,51 @@
+"""Scalar memory loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flydsl_emu.decode.instruction import Instruction
+from flydsl_emu.semantics.api import Value, VectorApi
+from flydsl_emu.semantics.bits import join64
+from flydsl_emu.semantics.registry import define
+from flydsl_emu.semantics.value_types import I32, I64, U64
+
+__all__: list[str] = []
+
+_WIDTHS = {"dword": 1, "dwordx2": 2, "dwordx4": 4, "dwordx8": 8, "dwordx16": 16}
+
+
+def _offset(v: VectorApi, i: Instruction, register: Value) -> Value:
+    """Return immediate and register offset together, as ``U64``."""
+    last = i.operands[-1]
+    if last.kind == "k":
+        return v.const(U64, int(last.value))
+    offset = v.convert(register, U64)
+    if "offset" in i.mods:
+        wide = v.cast(v.convert(v.const(I32, i.mods["offset"]), I64), U64)
+        offset = v.add(offset, wide)
+    return offset
+
+
+def _load(count: int) -> Callable[..., list[Value]]:
+    def call(v: VectorApi, i: Instruction, base: Value, register: Value) -> list[Value]:
+        address = v.add(base, _offset(v, i, register))
+        return v.load_scalar(v.bit_and(address, ~3 & (1 << 64) - 1), count)
+
+    return call
+
+
+def _buffer_load(count: int) -> Callable[..., list[Value]]:
+    def call(v: VectorApi, i: Instruction, descriptor: list[Value], register: Value) -> list[Value]:
+        base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
+        offset = v.bit_and(_offset(v, i, register), ~3 & (1 << 64) - 1)
+        limit = v.convert(descriptor[2], U64)
+        valid = [v.le(v.add(offset, 4 * k + 4), limit) for k in range(count)]
+        return v.load_scalar(v.add(base, offset), count, valid)
+
+    return call
+
+
+for _name, _count in _WIDTHS.items():
+    define(f"s_load_{_name}", "regs = inst u64 auto", _load(_count))
+    define(f"s_buffer_load_{_name}", "regs = inst regs auto", _buffer_load(_count))

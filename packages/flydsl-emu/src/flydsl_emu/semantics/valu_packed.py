@@ -1,0 +1,161 @@
+"""Packed arithmetic (VOP3P), mixed-precision FMA and dot products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flydsl_emu.decode.instruction import Instruction
+from flydsl_emu.semantics.api import Value, VectorApi
+from flydsl_emu.semantics.bits import bf16_to_f32, extract, half_to_f32, high16, low16, sign_extend
+from flydsl_emu.semantics.registry import define, opcode
+from flydsl_emu.semantics.value_types import F16, F32, F64, I16, U16, U32
+from flydsl_emu.semantics.valu_integer import saturating_add, saturating_sub
+
+__all__: list[str] = []
+
+
+def _swapped(name: str) -> Callable[..., Value]:
+    def call(v: VectorApi, a: Value, b: Value) -> Value:
+        return getattr(v, name)(b, a)
+
+    return call
+
+
+define("v_pk_fma_f32", "pk.f32 = pk.f32 pk.f32 pk.f32", lambda v, a, b, c: v.fma(a, b, c))
+define("v_pk_mul_f32", "pk.f32 = pk.f32 pk.f32", lambda v, a, b: v.mul(a, b))
+define("v_pk_add_f32", "pk.f32 = pk.f32 pk.f32", lambda v, a, b: v.add(a, b))
+define("v_pk_fma_f16", "pk.f16 = pk.f16 pk.f16 pk.f16", lambda v, a, b, c: v.fma(a, b, c))
+define("v_pk_add_f16", "pk.f16 = pk.f16 pk.f16", lambda v, a, b: v.add(a, b))
+define("v_pk_mul_f16", "pk.f16 = pk.f16 pk.f16", lambda v, a, b: v.mul(a, b))
+define("v_pk_max_f16", "pk.f16 = pk.f16 pk.f16", lambda v, a, b: v.max(a, b))
+define("v_pk_min_f16", "pk.f16 = pk.f16 pk.f16", lambda v, a, b: v.min(a, b))
+for _t, _type in (("u16", U16), ("i16", I16)):
+    _sig = f"pk.{_t} = pk.{_t} pk.{_t}"
+    define(
+        f"v_pk_add_{_t}", _sig, lambda v, a, b: v.add(a, b), saturating=saturating_add(_type)
+    )
+    define(
+        f"v_pk_sub_{_t}", _sig, lambda v, a, b: v.sub(a, b), saturating=saturating_sub(_type)
+    )
+    define(f"v_pk_max_{_t}", _sig, lambda v, a, b: v.max(a, b))
+    define(f"v_pk_min_{_t}", _sig, lambda v, a, b: v.min(a, b))
+    define(
+        f"v_pk_mad_{_t}",
+        f"pk.{_t} = pk.{_t} pk.{_t} pk.{_t}",
+        lambda v, a, b, c: v.add(v.mul(a, b), c),
+    )
+define("v_pk_mul_lo_u16", "pk.u16 = pk.u16 pk.u16", lambda v, a, b: v.mul(a, b))
+define("v_pk_lshlrev_b16", "pk.u16 = pk.u16 pk.u16", _swapped("shl"))
+define("v_pk_lshrrev_b16", "pk.u16 = pk.u16 pk.u16", _swapped("shr"))
+define("v_pk_ashrrev_i16", "pk.i16 = pk.i16 pk.i16", _swapped("shr"))
+
+
+@opcode("v_pk_mov_b32", "regs = inst regs regs")
+def _move(_v: VectorApi, i: Instruction, a: list[Value], b: list[Value]) -> list[Value]:
+    """The low result comes from the first source, the high one from the second."""
+    select = i.mod("op_sel")
+    return [a[select & 1 if len(a) > 1 else 0], b[select >> 1 & 1 if len(b) > 1 else 0]]
+
+
+# Mixed precision ---------------------------------------------------------------------------------
+def _mixed(v: VectorApi, i: Instruction, sources: tuple[list[Value], ...]) -> list[Value]:
+    """Return the three sources as ``F32``: each is an f32 register or half of one."""
+    out = []
+    for at, registers in enumerate(sources):
+        operand = i.operands[1 + at]
+        x = registers[0]
+        if i.mod("op_sel_hi") >> at & 1:
+            bits = high16(v, x) if i.mod("op_sel") >> at & 1 else low16(v, x)
+            value = half_to_f32(v, bits)
+        else:
+            value = v.cast(x, F32)
+        if operand.absolute:
+            value = v.abs(value)
+        out.append(v.neg(value) if operand.negate else value)
+    return out
+
+
+def _clamped(v: VectorApi, i: Instruction, x: Value) -> Value:
+    if not i.mod("clamp"):
+        return x
+    bounded = v.min(v.max(x, v.const(F32, 0.0)), v.const(F32, 1.0))
+    return v.select(v.is_nan(x), v.const(F32, 0.0), bounded)
+
+
+@opcode("v_fma_mix_f32", "regs = inst regs regs regs")
+def _mix(v: VectorApi, i: Instruction, *sources: list[Value]) -> list[Value]:
+    return [v.cast(_clamped(v, i, v.fma(*_mixed(v, i, sources))), U32)]
+
+
+def _mix_half(high: bool) -> Callable[..., list[Value]]:
+    def call(
+        v: VectorApi, i: Instruction, old: list[Value], *sources: list[Value]
+    ) -> list[Value]:
+        # One rounding: the product is exact in double, and so is what the sum loses there.
+        wide = [v.convert(x, F64) for x in _mixed(v, i, sources)]
+        total = v.convert(v.fma(*wide), F16)
+        if i.mod("clamp"):
+            one, zero = v.const(F16, 1.0), v.const(F16, 0.0)
+            bounded = v.min(v.max(total, zero), one)
+            total = v.select(v.is_nan(total), zero, bounded)
+        bits = v.convert(v.cast(total, U16), U32)
+        if high:
+            return [v.bit_or(v.bit_and(old[0], 0xFFFF), v.shl(bits, 16))]
+        return [v.bit_or(v.bit_and(old[0], 0xFFFF0000), bits)]
+
+    return call
+
+
+define("v_fma_mixlo_f16", "regs = inst oldregs regs regs regs", _mix_half(False))
+define("v_fma_mixhi_f16", "regs = inst oldregs regs regs regs", _mix_half(True))
+
+
+# Dot products ------------------------------------------------------------------------------------
+def _signed_fields(v: VectorApi, x: Value, bits: int) -> list[Value]:
+    return [sign_extend(v, v.shr(x, at) if at else x, bits) for at in range(0, 32, bits)]
+
+
+def _unsigned_fields(v: VectorApi, x: Value, bits: int) -> list[Value]:
+    return [extract(v, x, at, bits) for at in range(0, 32, bits)]
+
+
+def _dot(fields: Callable[..., list[Value]], bits: int) -> Callable[..., Value]:
+    def call(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
+        for x, y in zip(fields(v, a, bits), fields(v, b, bits), strict=True):
+            c = v.add(c, v.mul(x, y))
+        return c
+
+    return call
+
+
+for _bits, _count in ((16, 2), (8, 4), (4, 8)):
+    define(f"v_dot{_count}_i32_i{_bits}", "i32 = u32 u32 i32", _dot(_signed_fields, _bits))
+    define(f"v_dot{_count}_u32_u{_bits}", "u32 = u32 u32 u32", _dot(_unsigned_fields, _bits))
+    define(f"v_dot{_count}c_i32_i{_bits}", "i32 = u32 u32 old", _dot(_signed_fields, _bits))
+
+
+def _float_dot(to_float: Callable[..., Value]) -> Callable[..., Value]:
+    def call(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
+        # The products are exact in f32; they are added to the accumulator in double.
+        total = v.convert(c, F64)
+        for half in (low16, high16):
+            product = v.mul(to_float(v, half(v, a)), to_float(v, half(v, b)))
+            total = v.add(total, v.convert(product, F64))
+        return v.convert(total, F32)
+
+    return call
+
+
+define("v_dot2_f32_f16", "f32 = u32 u32 f32", _float_dot(half_to_f32))
+define("v_dot2c_f32_f16", "f32 = u32 u32 old", _float_dot(half_to_f32))
+define("v_dot2_f32_bf16", "f32 = u32 u32 f32", _float_dot(bf16_to_f32))
+define("v_dot2c_f32_bf16", "f32 = u32 u32 old", _float_dot(bf16_to_f32))
+
+
+@opcode("v_pk_fmac_f16", "regs = oldregs regs regs")
+def _packed_fmac(v: VectorApi, old: list[Value], a: list[Value], b: list[Value]) -> list[Value]:
+    parts = []
+    for half in (low16, high16):
+        halves = (v.cast(v.convert(half(v, x[0]), U16), F16) for x in (a, b, old))
+        parts.append(v.convert(v.cast(v.fma(*halves), U16), U32))
+    return [v.bit_or(parts[0], v.shl(parts[1], 16))]
