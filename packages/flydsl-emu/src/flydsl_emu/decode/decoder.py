@@ -34,7 +34,7 @@ def decode(arch: str, code: bytes, base: int = 0) -> list[Instruction]:
     """
     table = load_table(arch)
     count = len(code) // 4
-    words = struct.unpack(f"<{count}I", code[: count * 4]) + (0, 0, 0)
+    words = (*struct.unpack(f"<{count}I", code[: count * 4]), 0, 0, 0)
     out: list[Instruction] = []
     append = out.append
     at = 0
@@ -106,5 +106,3 @@ def _dispatch(
     if word >> 28 == 0xB:
         return decode_sopk(table["SOPK"][word >> 23 & 31], word, second, pc)
     return decode_sop(table["SOP2"][word >> 23 & 127], word, second, pc)
-
-

@@ -43,9 +43,7 @@ def decode_sopk(entry: Entry, word: int, following: int, pc: int) -> Instruction
         return Instruction(pc, 4, "SOPK", entry.name, "", (register("s", target, 1),), mods)
     if entry.name == "s_call_b64":
         operands = (register("s", target, 2), Operand("i", 0, 1, word & 0xFFFF))
-        return Instruction(
-            pc, 4, "SOPK", entry.name, "", operands, {}, pc + 4 + 4 * value
-        )
+        return Instruction(pc, 4, "SOPK", entry.name, "", operands, {}, pc + 4 + 4 * value)
     operands = (register("s", target, 1), Operand("k", 16, 1, value))
     return Instruction(pc, 4, "SOPK", entry.name, "", operands)
 

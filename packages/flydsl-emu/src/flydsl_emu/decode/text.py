@@ -222,8 +222,13 @@ def _vop3(i: Instruction) -> str:
 
 
 def _has_scalar_result(i: Instruction) -> bool:
-    return len(i.operands) > 1 and i.operands[0].kind == "v" and i.operands[1].kind == "s" and (
-        "_co_" in i.name or "div_scale" in i.name or "mad_u64" in i.name or "mad_i64" in i.name
+    return (
+        len(i.operands) > 1
+        and i.operands[0].kind == "v"
+        and i.operands[1].kind == "s"
+        and (
+            "_co_" in i.name or "div_scale" in i.name or "mad_u64" in i.name or "mad_i64" in i.name
+        )
     )
 
 

@@ -88,9 +88,7 @@ def _sdwa(entry: Entry, word: int, extra: int, pc: int) -> Instruction:
 def _sdwa_modified(operand: Operand, bits: int) -> Operand:
     if not bits & 7:
         return operand
-    return replace(
-        operand, extend=bool(bits & 1), negate=bool(bits & 2), absolute=bool(bits & 4)
-    )
+    return replace(operand, extend=bool(bits & 1), negate=bool(bits & 2), absolute=bool(bits & 4))
 
 
 def _dpp(entry: Entry, word: int, extra: int, pc: int) -> Instruction:
@@ -163,9 +161,7 @@ def decode_vop3(entry: Entry, word: int, second: int, pc: int) -> Instruction:
             mods["clamp"] = 1
         if second >> 27 & 3:
             mods["omod"] = second >> 27 & 3
-    return Instruction(
-        pc, 8, "VOP3", entry.name, entry.encoding, tuple(operands), mods
-    )
+    return Instruction(pc, 8, "VOP3", entry.name, entry.encoding, tuple(operands), mods)
 
 
 def decode_vop3p(
@@ -227,7 +223,12 @@ def _matrix(
         op = source(second >> 9 * at & 511, count)
         smfmac_index = at == 2 and name.startswith("v_smfmac")
         in_acc = accumulate if at == 2 else second >> 27 + at & 1
-        if (in_acc or name == "v_accvgpr_read_b32") and op.kind == "v" and not smfmac_index and name != "v_accvgpr_write_b32":
+        if (
+            (in_acc or name == "v_accvgpr_read_b32")
+            and op.kind == "v"
+            and not smfmac_index
+            and name != "v_accvgpr_write_b32"
+        ):
             op = register("a", op.index, count)
         operands.append(op)
     mods = {}

@@ -40,6 +40,7 @@ class Arithmetic:
 
     # Constants and types -------------------------------------------------------------------------
     def const(self, type: Type, value: float) -> Array:
+        """Implement `VectorApi.const`."""
         dtype = DTYPES[type.name]
         if type.kind in "ui":
             mask = (1 << type.bits) - 1
@@ -49,13 +50,16 @@ class Arithmetic:
         return dtype.type(value)
 
     def cast(self, x: Array, type: Type) -> Array:
+        """Implement `VectorApi.cast`."""
         return x.view(DTYPES[type.name])
 
     def convert(self, x: Array, type: Type) -> Array:
+        """Implement `VectorApi.convert`."""
         dtype = DTYPES[type.name]
         return x if x.dtype == dtype else x.astype(dtype)
 
     def truncate(self, x: Array, type: Type) -> Array:
+        """Implement `VectorApi.truncate`."""
         dtype = DTYPES[type.name]
         limits = np.iinfo(dtype)
         wide = np.trunc(np.asarray(x, np.float64))
@@ -64,72 +68,92 @@ class Arithmetic:
 
     # Arithmetic ----------------------------------------------------------------------------------
     def add(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.add`."""
         return np.add(a, b)
 
     def sub(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.sub`."""
         return np.subtract(a, b)
 
     def mul(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.mul`."""
         return np.multiply(a, b)
 
     def mul_high(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.mul_high`."""
         signed = a.dtype.kind == "i"
         wide = np.int64 if signed else np.uint64
         product = np.multiply(np.asarray(a, wide), np.asarray(b, wide))
         return np.right_shift(product, wide(32)).astype(a.dtype)
 
     def div(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.div`."""
         return np.divide(a, b)
 
     def fma(self, a: Array, b: Array, c: Array) -> Array:
+        """Implement `VectorApi.fma`."""
         return fused_multiply_add(a, b, c)
 
     def neg(self, x: Array) -> Array:
+        """Implement `VectorApi.neg`."""
         return np.negative(x)
 
     def abs(self, x: Array) -> Array:
+        """Implement `VectorApi.abs`."""
         return np.absolute(x)
 
     def min(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.min`."""
         if getattr(a, "dtype", np.dtype(int)).kind != "f":
             return np.minimum(a, b)
         result = np.fmin(a, b)
         return result if result.all() else _signed_zero(result, a, b, np.bitwise_or)
 
     def max(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.max`."""
         if getattr(a, "dtype", np.dtype(int)).kind != "f":
             return np.maximum(a, b)
         result = np.fmax(a, b)
         return result if result.all() else _signed_zero(result, a, b, np.bitwise_and)
 
     def floor(self, x: Array) -> Array:
+        """Implement `VectorApi.floor`."""
         return np.floor(x)
 
     def ceil(self, x: Array) -> Array:
+        """Implement `VectorApi.ceil`."""
         return np.ceil(x)
 
     def trunc(self, x: Array) -> Array:
+        """Implement `VectorApi.trunc`."""
         return np.trunc(x)
 
     def rint(self, x: Array) -> Array:
+        """Implement `VectorApi.rint`."""
         return np.rint(x)
 
     def sqrt(self, x: Array) -> Array:
+        """Implement `VectorApi.sqrt`."""
         return np.sqrt(x)
 
     def exp2(self, x: Array) -> Array:
+        """Implement `VectorApi.exp2`."""
         return np.exp2(np.asarray(x, np.float64)).astype(x.dtype)
 
     def log2(self, x: Array) -> Array:
+        """Implement `VectorApi.log2`."""
         return np.log2(np.asarray(x, np.float64)).astype(x.dtype)
 
     def sin(self, x: Array) -> Array:
+        """Implement `VectorApi.sin`."""
         return np.sin(np.asarray(x, np.float64)).astype(x.dtype)
 
     def cos(self, x: Array) -> Array:
+        """Implement `VectorApi.cos`."""
         return np.cos(np.asarray(x, np.float64)).astype(x.dtype)
 
     def ldexp(self, x: Array, exponent: Array) -> Array:
+        """Implement `VectorApi.ldexp`."""
         # Beyond +-4096 the result is decided; the bound keeps the C library's int conversions safe.
         bounded = np.clip(exponent, -4096, 4096)
         if x.dtype == np.float64:
@@ -138,35 +162,45 @@ class Arithmetic:
 
     # Bits ----------------------------------------------------------------------------------------
     def bit_and(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.bit_and`."""
         return np.bitwise_and(a, b)
 
     def bit_or(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.bit_or`."""
         return np.bitwise_or(a, b)
 
     def bit_xor(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.bit_xor`."""
         return np.bitwise_xor(a, b)
 
     def bit_not(self, x: Array) -> Array:
+        """Implement `VectorApi.bit_not`."""
         return np.invert(x)
 
     def shl(self, x: Array, amount: Array) -> Array:
+        """Implement `VectorApi.shl`."""
         return np.left_shift(x, _amount(x, amount))
 
     def shr(self, x: Array, amount: Array) -> Array:
+        """Implement `VectorApi.shr`."""
         return np.right_shift(x, _amount(x, amount))
 
     def popcount(self, x: Array) -> Array:
+        """Implement `VectorApi.popcount`."""
         return np.bitwise_count(x).astype(np.uint32)
 
     def leading_zeros(self, x: Array) -> Array:
+        """Implement `VectorApi.leading_zeros`."""
         bits = x.dtype.itemsize * 8
         return np.subtract(np.uint32(bits), self.popcount(_smear(x)))
 
     def trailing_zeros(self, x: Array) -> Array:
+        """Implement `VectorApi.trailing_zeros`."""
         below = np.bitwise_and(np.invert(x), np.subtract(x, x.dtype.type(1)))
         return self.popcount(below)
 
     def reverse_bits(self, x: Array) -> Array:
+        """Implement `VectorApi.reverse_bits`."""
         kind = x.dtype.type
         width = x.dtype.itemsize * 8
         step, mask = width // 2, (1 << width) - 1
@@ -180,25 +214,32 @@ class Arithmetic:
         return x
 
     def lookup(self, table: tuple[int, ...], index: Array) -> Array:
+        """Implement `VectorApi.lookup`."""
         return _table(table)[index]
 
     # Comparison and choice -----------------------------------------------------------------------
     def eq(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.eq`."""
         return np.equal(a, b)
 
     def ne(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.ne`."""
         return np.not_equal(a, b)
 
     def lt(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.lt`."""
         return np.less(a, b)
 
     def le(self, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.le`."""
         return np.less_equal(a, b)
 
     def is_nan(self, x: Array) -> Array:
+        """Implement `VectorApi.is_nan`."""
         return np.isnan(x)
 
     def select(self, condition: Array, a: Array, b: Array) -> Array:
+        """Implement `VectorApi.select`."""
         return np.where(condition, a, b)
 
 

@@ -56,7 +56,7 @@ class Binder:
         return found
 
     def bind(self, i: Instruction) -> Callable[[], Any]:
-        """Return a closure that executes `i`; a branch returns its condition, a jump its address."""
+        """Return a closure that executes `i`; a branch gives its condition, a jump its address."""
         s = self.semantics(i)
         function = s.function
         if i.mods.get("clamp") and s.saturating is not None:
@@ -87,9 +87,12 @@ class Binder:
                 return compute
             return lambda: write(compute())
         pair = tuple(w for w in writers if w is not None)
+        exchange = any(token.startswith("both") for token in s.results)
 
         def run() -> Any:
             results = compute()
+            if exchange:
+                results = tuple(np.array(x) for x in results)
             if not isinstance(results, tuple):
                 results = (results,) * len(pair)
             for write, result in zip(pair, results, strict=True):
@@ -166,9 +169,7 @@ class Binder:
             get = self._dpp(i, get)
         if operand.absolute or operand.negate:
             absolute, negate = operand.absolute, operand.negate
-            get = mapped(
-                get, lambda x: modifiers.sign_modified(machine, x, type, absolute, negate)
-            )
+            get = mapped(get, lambda x: modifiers.sign_modified(machine, x, type, absolute, negate))
         return get
 
     def _sdwa(self, i: Instruction, operand: Operand, type: Type, at: int) -> Getter:
@@ -239,13 +240,16 @@ class Binder:
             )
             writers = [make(operand, n) for n in range(operand.count)]
 
+            files = (self.state.vector, self.state.accumulation)
+
             def write_all(values: list[Array]) -> None:
-                for write, x in zip(writers, values, strict=True):
+                # A value that is a register itself must not change under the first write.
+                own = [np.array(x) if any(x.base is f for f in files) else x for x in values]
+                for write, x in zip(writers, own, strict=True):
                     write(x)
 
             return write_all
-        type = TYPES[kind]
-        return self._typed_writer(i, s, operand, type, prefix != "always")
+        return self._typed_writer(i, s, operand, TYPES[kind], prefix != "always")
 
     def _typed_writer(
         self, i: Instruction, s: Semantics, operand: Operand, type: Type, masked: bool
@@ -319,7 +323,9 @@ class Binder:
         old = self.operands.register(operand)
 
         def store(x: Array) -> None:
-            word = x.view(np.uint16).astype(np.uint32) if x.dtype.itemsize == 2 else x.view(np.uint32)
+            word = (
+                x.view(np.uint16).astype(np.uint32) if x.dtype.itemsize == 2 else x.view(np.uint32)
+            )
             write(modifiers.sdwa_result(machine, i, word, old))
 
         return store
@@ -329,26 +335,26 @@ class Binder:
         self, i: Instruction, s: Semantics, function: Callable[..., Any]
     ) -> Callable[[], Any]:
         machine = self.machine
-        type = TYPES[s.sources[0]]
+        element = TYPES[s.sources[0]]
         target = i.operands[0]
         halves = []
         for high in (0, 1):
             select = i.mods.get("op_sel_hi" if high else "op_sel", 0)
             negate = i.mods.get("neg_hi" if high else "neg_lo", 0)
             gets = [
-                self._half_source(o, type, select >> k & 1, negate >> k & 1)
+                self._half_source(o, element, select >> k & 1, negate >> k & 1)
                 for k, o in enumerate(i.operands[1:])
             ]
             halves.append(self._compute(function, gets))
         low, high_half = halves
-        clamps = i.mods.get("clamp", 0) and type.kind == "f"
-        if type is F32:
+        clamps = i.mods.get("clamp", 0) and element.kind == "f"
+        if element is F32:
             writers = [self.operands.vector_writer(target, n) for n in (0, 1)]
 
             def run_wide() -> None:
                 results = (low(), high_half())
                 for write, x in zip(writers, results, strict=True):
-                    write(modifiers.clamp(machine, x, type) if clamps else x)
+                    write(modifiers.clamp(machine, x, element) if clamps else x)
 
             return run_wide
         write = self.operands.vector_writer(target)
@@ -357,7 +363,7 @@ class Binder:
             parts = []
             for compute in (low, high_half):
                 x = compute()
-                x = modifiers.clamp(machine, x, type) if clamps else x
+                x = modifiers.clamp(machine, x, element) if clamps else x
                 parts.append(x.view(np.uint16).astype(np.uint32))
             write(parts[0] | parts[1] << np.uint32(16))
 

@@ -32,9 +32,11 @@ class Lanes(Arithmetic):
         self.rows = np.arange(state.waves)
 
     def exec(self) -> Array:
+        """Implement `VectorApi.exec`."""
         return self.state.exec
 
     def lane_id(self) -> Array:
+        """Implement `VectorApi.lane_id`."""
         return _LANE_ID
 
     def spread(self, x: Array) -> Array:
@@ -42,6 +44,7 @@ class Lanes(Arithmetic):
         return np.broadcast_to(x, (self.state.waves, LANES))
 
     def shuffle(self, x: Array, lanes: Sequence[int] | Array) -> Array:
+        """Implement `VectorApi.shuffle`."""
         full = self.spread(x)
         if isinstance(lanes, (tuple, list)):
             return full[:, _static(tuple(lanes))]
@@ -49,30 +52,39 @@ class Lanes(Arithmetic):
         return np.take_along_axis(full, index, 1)
 
     def read_lane(self, x: Array, lane: Array) -> Array:
+        """Implement `VectorApi.read_lane`."""
         index = np.broadcast_to(np.bitwise_and(lane, 63), (self.state.waves, 1))[:, 0]
         return self.spread(x)[self.rows, index.astype(np.intp)][:, None]
 
     def write_lane(self, x: Array, element: Array, lane: Array) -> Array:
+        """Implement `VectorApi.write_lane`."""
         index = np.broadcast_to(np.bitwise_and(lane, 63), (self.state.waves, 1))[:, 0]
         out = np.array(self.spread(x))
-        out[self.rows, index.astype(np.intp)] = np.broadcast_to(element, (self.state.waves, 1))[:, 0]
+        out[self.rows, index.astype(np.intp)] = np.broadcast_to(element, (self.state.waves, 1))[
+            :, 0
+        ]
         return out
 
     def first_lane(self, mask: Array) -> Array:
+        """Implement `VectorApi.first_lane`."""
         return self.spread(mask).argmax(axis=1).astype(np.uint32)[:, None]
 
     def any(self, mask: Array) -> Array:
+        """Implement `VectorApi.any`."""
         return self.spread(mask).any(axis=1, keepdims=True)
 
     def ballot(self, mask: Array) -> Array:
+        """Implement `VectorApi.ballot`."""
         return pack_mask(self.spread(mask)).view(np.uint64)
 
     def lanes(self, bits: Array) -> Array:
+        """Implement `VectorApi.lanes`."""
         words = np.ascontiguousarray(np.broadcast_to(bits, (self.state.waves, 1)))
         halves = words.view(np.uint32)
         return unpack_mask(halves[:, 0:1], halves[:, 1:2])
 
     def require(self, condition: Array, message: str) -> None:
+        """Implement `VectorApi.require`."""
         state = self.state
         good = np.broadcast_to(condition, (state.waves, 1))[:, 0]
         if good.all():

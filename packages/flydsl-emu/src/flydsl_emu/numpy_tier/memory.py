@@ -113,6 +113,7 @@ class MemoryAccess(Lanes):
     def load(
         self, space: str, address: Array, size: int, count: int, mask: Array | None = None
     ) -> list[Array]:
+        """Implement `VectorApi.load`."""
         if space == "flat":
             return self._flat_load(address, size, count, mask)
         lanes = self._lanes(mask)
@@ -136,6 +137,7 @@ class MemoryAccess(Lanes):
         values: Sequence[Array],
         mask: Array | None = None,
     ) -> None:
+        """Implement `VectorApi.store`."""
         if space == "flat":
             self._flat_store(address, size, values, mask)
             return
@@ -158,7 +160,9 @@ class MemoryAccess(Lanes):
             ("scratch", private, low),
         ):
             if where.any():
-                parts.append((space, offset, where if mask is None else np.logical_and(where, mask)))
+                parts.append(
+                    (space, offset, where if mask is None else np.logical_and(where, mask))
+                )
         return parts
 
     def _flat_load(self, address: Array, size: int, count: int, mask: Array | None) -> list[Array]:
@@ -177,11 +181,16 @@ class MemoryAccess(Lanes):
     def load_scalar(
         self, address: Array, count: int, valid: Sequence[Array] | None = None
     ) -> list[Array]:
+        """Implement `VectorApi.load_scalar`."""
         state = self.state
         waves = state.live if state.active is None else state.active
         full = np.broadcast_to(address, (state.waves, 1))[:, 0]
         out = [np.zeros((state.waves, 1), np.uint32) for _ in range(count)]
-        checks = [waves] if valid is None else [waves & np.broadcast_to(v, (state.waves, 1))[:, 0] for v in valid]
+        checks = (
+            [waves]
+            if valid is None
+            else [waves & np.broadcast_to(v, (state.waves, 1))[:, 0] for v in valid]
+        )
         memory = flat_view(4)
         for k in range(count):
             index = np.flatnonzero(checks[min(k, len(checks) - 1)])
@@ -206,6 +215,7 @@ class MemoryAccess(Lanes):
         operands: Sequence[Array],
         mask: Array | None,
     ) -> Array:
+        """Implement `VectorApi.atomic`."""
         dtype = operands[0].dtype
         if space == "flat":
             parts = self._apertures(address, mask)
@@ -221,11 +231,9 @@ class MemoryAccess(Lanes):
         data, offsets = self._locate(space, address, lanes, size, True)
         if (offsets & (size - 1)).any():
             bad = int(np.argmax((offsets & (size - 1)) != 0))
-            fault = KernelFault(
-                f"an atomic of {size} bytes is not aligned to its size", "FLY-U719"
-            )
+            fault = KernelFault(f"an atomic of {size} bytes is not aligned to its size", "FLY-U719")
             raise self._placed(fault, lanes, bad)
-        memory = (flat_view(size) if data is None else data.view(f"u{size}"))
+        memory = flat_view(size) if data is None else data.view(f"u{size}")
         index = offsets >> _SHIFT[size]
         values = [self._chosen(x, lanes) for x in operands]
         old = np.zeros(self.state.waves * LANES, dtype)

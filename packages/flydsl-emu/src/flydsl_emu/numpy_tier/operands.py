@@ -16,7 +16,7 @@ from flydsl_emu.decode.instruction import EXEC, SCC, VCC, Operand
 from flydsl_emu.numpy_tier.arithmetic import DTYPES
 from flydsl_emu.numpy_tier.memory import MemoryAccess
 from flydsl_emu.numpy_tier.state import pack_mask, unpack_mask
-from flydsl_emu.semantics.value_types import F16, F64, U32, U64, Type
+from flydsl_emu.semantics.value_types import F16, F64, U16, U32, U64, Type
 
 __all__ = ["Fixed", "Getter", "Operands"]
 
@@ -113,7 +113,7 @@ class Operands:
         get = word
         return lambda: get().astype(np.uint16).view(DTYPES[type.name])
 
-    def _constant(self, operand: Operand, type: Type, half: int) -> Any:
+    def _constant(self, operand: Operand, type: Type, half: int) -> Array:
         machine = self.machine
         value = operand.value
         if operand.kind == "f":
@@ -131,9 +131,8 @@ class Operands:
             return machine.const(type, integer)
         if type is F64 and operand.kind == "l":
             return np.uint64(integer << 32).view(np.float64)
-        bits = {F16.name: np.uint16, F64.name: np.uint64}.get(type.name, np.uint32)
-        mask = (1 << type.bits) - 1
-        return bits(integer & mask).view(DTYPES[type.name])
+        unsigned = {F16.name: U16, F64.name: U64}.get(type.name, U32)
+        return machine.const(unsigned, integer).view(DTYPES[type.name])
 
     def _wide(self, operand: Operand, type: Type) -> Getter:
         dtype = DTYPES[type.name]

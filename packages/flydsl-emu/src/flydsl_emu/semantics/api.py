@@ -35,8 +35,11 @@ class VectorApi(Protocol):
         ...
 
     def convert(self, x: Value, type: Type) -> Value:
-        """Convert the value: integers extend by their signedness or truncate, floats round to
-        nearest even, ``B1`` gives 0 or 1, integers round to nearest even floats."""
+        """Convert the value.
+
+        Integers extend by their signedness or truncate, results that are floats round to nearest
+        even, ``B1`` gives 0 or 1. Floats do not convert to integers here: see `truncate`.
+        """
         ...
 
     def truncate(self, x: Value, type: Type) -> Value:
@@ -251,13 +254,23 @@ class VectorApi(Protocol):
         ...
 
     def store(
-        self, space: str, address: Value, size: int, values: Sequence[Value], mask: Value | None = None
+        self,
+        space: str,
+        address: Value,
+        size: int,
+        values: Sequence[Value],
+        mask: Value | None = None,
     ) -> None:
         """Store the low `size` bytes of each ``U32`` value; the counterpart of `load`."""
         ...
 
     def atomic(
-        self, space: str, operation: str, address: Value, operands: Sequence[Value], mask: Value | None
+        self,
+        space: str,
+        operation: str,
+        address: Value,
+        operands: Sequence[Value],
+        mask: Value | None,
     ) -> Value:
         """Apply an atomic read-modify-write lane by lane, in lane order; return the old values.
 
@@ -272,7 +285,9 @@ class VectorApi(Protocol):
         """
         ...
 
-    def load_scalar(self, address: Value, count: int, valid: Sequence[Value] | None = None) -> list[Value]:
+    def load_scalar(
+        self, address: Value, count: int, valid: Sequence[Value] | None = None
+    ) -> list[Value]:
         """Load `count` dwords at a uniform ``U64`` address, as uniform ``U32`` values.
 
         Dword k is 0 where ``valid[k]`` (uniform ``B1``) says so.

@@ -146,7 +146,7 @@ def _buffer(operation: str, type: Type) -> Callable[..., object]:
 
 def _wide(table: dict[str, tuple[str, Type]]) -> dict[str, tuple[str, Type]]:
     types = {U32.name: U64, I32.name: I64}
-    return {f"{name}_x2": (op, types[type.name]) for name, (op, type) in table.items()}
+    return {f"{name}_x2": (op, types[base.name]) for name, (op, base) in table.items()}
 
 
 for _name, (_operation, _type) in {**_GLOBAL, **_wide(_GLOBAL), **_FLOAT}.items():

@@ -101,9 +101,7 @@ def dpp_write_lanes(i: Instruction) -> tuple[bool, ...]:
     )
 
 
-def dpp_source(
-    v: VectorApi, i: Instruction, x: Value, active: Value
-) -> tuple[Value, Value]:
+def dpp_source(v: VectorApi, i: Instruction, x: Value, active: Value) -> tuple[Value, Value]:
     """Return the moved source and the lanes that read a lane that exists and executes."""
     lanes, exists = dpp_lanes(i.mod("dpp_ctrl"))
     reads = v.bit_and(v.shuffle(active, lanes), v.lanes(v.const(U64, _bits(exists))))

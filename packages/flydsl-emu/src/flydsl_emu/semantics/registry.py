@@ -20,8 +20,9 @@ assembler order:
 - ``jump`` as a result: a uniform ``U64`` address at which the wave goes on.
 
 Implicit tokens: ``scc`` (uniform ``B1``), ``vcc`` and ``exec`` (lane masks), ``m0``, ``pc``
-(address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``old`` (previous value of the first result), ``oldregs`` (the same for ``regs``).
-A token with ``pk.`` in front is evaluated for the low and the high half.
+(address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``old`` (previous
+value of the first result), ``oldregs`` (the same for ``regs``). A token with ``pk.`` in front is
+evaluated for the low and the high half.
 """
 
 from __future__ import annotations

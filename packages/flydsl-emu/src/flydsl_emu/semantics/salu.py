@@ -67,10 +67,12 @@ def _subb(v: VectorApi, a: Value, b: Value, borrow: Value) -> tuple[Value, Value
     return total, v.bit_or(v.lt(a, b), v.lt(part, total))
 
 
-@opcode("s_add_i32", "i32 scc = i32 i32")
 def _add_i(v: VectorApi, a: Value, b: Value) -> tuple[Value, Value]:
     total = v.add(a, b)
     return total, v.lt(v.bit_and(v.bit_xor(a, total), v.bit_xor(b, total)), 0)
+
+
+define("s_add_i32", "i32 scc = i32 i32", _add_i)
 
 
 @opcode("s_sub_i32", "i32 scc = i32 i32")

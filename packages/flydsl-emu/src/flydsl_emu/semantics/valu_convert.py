@@ -180,4 +180,3 @@ def _move(_v: VectorApi, x: Value) -> Value:
 @opcode("v_nop", "=")
 def _nothing(_v: VectorApi) -> tuple[()]:
     return ()
-

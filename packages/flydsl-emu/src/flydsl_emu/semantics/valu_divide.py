@@ -44,15 +44,15 @@ def _denormal(v: VectorApi, x: Value, smallest: float) -> Value:
 
 
 def _scale(form: _Format) -> Callable[..., Value]:
-    type = form.type
+    element = form.type
     smallest = 2.0 ** (1 - form.bias)
 
     def call(v: VectorApi, value: Value, denominator: Value, numerator: Value) -> Value:
         up, down = v.mul(value, form.step), v.mul(value, 1.0 / form.step)
-        bits = bits_of(v, value, type)
-        if_denominator = v.select(v.eq(bits, bits_of(v, denominator, type)), up, value)
-        if_numerator = v.select(v.eq(bits, bits_of(v, numerator, type)), up, value)
-        top, bottom = exponent(v, numerator, type), exponent(v, denominator, type)
+        bits = bits_of(v, value, element)
+        if_denominator = v.select(v.eq(bits, bits_of(v, denominator, element)), up, value)
+        if_numerator = v.select(v.eq(bits, bits_of(v, numerator, element)), up, value)
+        top, bottom = exponent(v, numerator, element), exponent(v, denominator, element)
         zero = v.bit_or(v.eq(numerator, 0.0), v.eq(denominator, 0.0))
         distant = v.le(v.const(I32, form.far), v.sub(top, bottom))
         tiny = v.eq(bottom, 0)
@@ -65,7 +65,7 @@ def _scale(form: _Format) -> Callable[..., Value]:
         result = v.select(inverse, v.select(quotient, if_denominator, down), result)
         result = v.select(tiny, up, result)
         result = v.select(distant, if_denominator, result)
-        result = v.select(zero, v.const(type, float("nan")), result)
+        result = v.select(zero, v.const(element, float("nan")), result)
         flag = v.bit_or(distant, v.bit_and(quotient, v.bit_not(tiny)))
         return result, v.bit_and(flag, v.bit_not(zero))
 
@@ -76,9 +76,7 @@ def _fmas(form: _Format) -> Callable[..., Value]:
     def call(v: VectorApi, a: Value, b: Value, c: Value, scaled: Value) -> Value:
         plain = v.fma(a, b, c)
         large = v.lt(v.const(I32, form.bias), exponent(v, c, form.type))
-        factor = v.select(
-            large, v.const(form.type, form.step), v.const(form.type, 1.0 / form.step)
-        )
+        factor = v.select(large, v.const(form.type, form.step), v.const(form.type, 1.0 / form.step))
         return v.select(scaled, v.mul(plain, factor), plain)
 
     return call

@@ -41,12 +41,8 @@ for _type, _t in _FLOATS:
         define(f"v_subrev_{_t}", f"{_t} = {_t} {_t}", _swapped("sub"))
         define(f"v_exp_{_t}", f"{_t} = {_t}", "exp2")
         define(f"v_log_{_t}", f"{_t} = {_t}", "log2")
-    define(
-        f"v_max_{_t}", f"{_t} = {_t} {_t}", lambda v, a, b: v.max(a, b)
-    )
-    define(
-        f"v_min_{_t}", f"{_t} = {_t} {_t}", lambda v, a, b: v.min(a, b)
-    )
+    define(f"v_max_{_t}", f"{_t} = {_t} {_t}", lambda v, a, b: v.max(a, b))
+    define(f"v_min_{_t}", f"{_t} = {_t} {_t}", lambda v, a, b: v.min(a, b))
 
 
 @opcode("v_mul_legacy_f32", "f32 = f32 f32")
@@ -178,7 +174,9 @@ def _ldexp_half(v: VectorApi, x: Value, n: Value) -> Value:
     return v.ldexp(x, v.convert(n, I32))
 
 
-def _split(type: Type, mantissa: int, bias: int) -> tuple[Callable[..., Value], Callable[..., Value]]:
+def _split(
+    type: Type, mantissa: int, bias: int
+) -> tuple[Callable[..., Value], Callable[..., Value]]:
     """Return frexp's mantissa and exponent for one type."""
     scale = mantissa + 1
     special = (1 << (type.bits - 1 - mantissa)) - 1
@@ -203,7 +201,11 @@ def _split(type: Type, mantissa: int, bias: int) -> tuple[Callable[..., Value], 
     return mantissa_of, exponent_of
 
 
-for _type, _t, _mantissa, _bias in ((F32, "f32", 23, 127), (F64, "f64", 52, 1023), (F16, "f16", 10, 15)):
+for _type, _t, _mantissa, _bias in (
+    (F32, "f32", 23, 127),
+    (F64, "f64", 52, 1023),
+    (F16, "f16", 10, 15),
+):
     _mantissa_of, _exponent_of = _split(_type, _mantissa, _bias)
     define(f"v_frexp_mant_{_t}", f"{_t} = {_t}", _mantissa_of)
     if _t == "f16":

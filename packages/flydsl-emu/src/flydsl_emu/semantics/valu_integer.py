@@ -207,7 +207,7 @@ def _sub_co(v: VectorApi, a: Value, b: Value) -> tuple[Value, Value]:
 
 @opcode("v_subrev_co_u32", "u32 mask = u32 u32")
 def _subrev_co(v: VectorApi, a: Value, b: Value) -> tuple[Value, Value]:
-    return _sub_co(v, b, a)
+    return v.sub(b, a), v.lt(b, a)
 
 
 @opcode("v_addc_co_u32", "u32 mask = u32 u32 mask")
@@ -217,16 +217,19 @@ def _addc(v: VectorApi, a: Value, b: Value, carry: Value) -> tuple[Value, Value]
     return total, v.bit_or(v.lt(part, a), v.lt(total, part))
 
 
-@opcode("v_subb_co_u32", "u32 mask = u32 u32 mask")
-def _subb(v: VectorApi, a: Value, b: Value, borrow: Value) -> tuple[Value, Value]:
+def borrowed_difference(v: VectorApi, a: Value, b: Value, borrow: Value) -> tuple[Value, Value]:
+    """Return ``a - b - borrow`` and whether it borrows."""
     part = v.sub(a, b)
     total = v.sub(part, v.convert(borrow, U32))
     return total, v.bit_or(v.lt(a, b), v.lt(part, total))
 
 
+define("v_subb_co_u32", "u32 mask = u32 u32 mask", borrowed_difference)
+
+
 @opcode("v_subbrev_co_u32", "u32 mask = u32 u32 mask")
 def _subbrev(v: VectorApi, a: Value, b: Value, borrow: Value) -> tuple[Value, Value]:
-    return _subb(v, b, a, borrow)
+    return borrowed_difference(v, b, a, borrow)
 
 
 # Fused shifts and logic --------------------------------------------------------------------------

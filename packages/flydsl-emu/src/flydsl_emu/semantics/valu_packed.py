@@ -8,8 +8,8 @@ from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.bits import bf16_to_f32, extract, half_to_f32, high16, low16, sign_extend
 from flydsl_emu.semantics.registry import define, opcode
-from flydsl_emu.semantics.value_types import F16, F32, F64, I16, U16, U32
 from flydsl_emu.semantics.valu_integer import saturating_add, saturating_sub
+from flydsl_emu.semantics.value_types import F16, F32, F64, I16, U16, U32
 
 __all__: list[str] = []
 
@@ -31,12 +31,8 @@ define("v_pk_max_f16", "pk.f16 = pk.f16 pk.f16", lambda v, a, b: v.max(a, b))
 define("v_pk_min_f16", "pk.f16 = pk.f16 pk.f16", lambda v, a, b: v.min(a, b))
 for _t, _type in (("u16", U16), ("i16", I16)):
     _sig = f"pk.{_t} = pk.{_t} pk.{_t}"
-    define(
-        f"v_pk_add_{_t}", _sig, lambda v, a, b: v.add(a, b), saturating=saturating_add(_type)
-    )
-    define(
-        f"v_pk_sub_{_t}", _sig, lambda v, a, b: v.sub(a, b), saturating=saturating_sub(_type)
-    )
+    define(f"v_pk_add_{_t}", _sig, lambda v, a, b: v.add(a, b), saturating=saturating_add(_type))
+    define(f"v_pk_sub_{_t}", _sig, lambda v, a, b: v.sub(a, b), saturating=saturating_sub(_type))
     define(f"v_pk_max_{_t}", _sig, lambda v, a, b: v.max(a, b))
     define(f"v_pk_min_{_t}", _sig, lambda v, a, b: v.min(a, b))
     define(
@@ -88,9 +84,7 @@ def _mix(v: VectorApi, i: Instruction, *sources: list[Value]) -> list[Value]:
 
 
 def _mix_half(high: bool) -> Callable[..., list[Value]]:
-    def call(
-        v: VectorApi, i: Instruction, old: list[Value], *sources: list[Value]
-    ) -> list[Value]:
+    def call(v: VectorApi, i: Instruction, old: list[Value], *sources: list[Value]) -> list[Value]:
         # One rounding: the product is exact in double, and so is what the sum loses there.
         wide = [v.convert(x, F64) for x in _mixed(v, i, sources)]
         total = v.convert(v.fma(*wide), F16)

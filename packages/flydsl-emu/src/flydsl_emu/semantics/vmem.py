@@ -116,8 +116,9 @@ def buffer_address(
 ) -> tuple[Value, Callable[[int], Value]]:
     """Return the address and the range check of a buffer access.
 
-    The check takes the end of an element in bytes after the address. All arithmetic is in 64 bits, so an offset of -4 is far out of range rather than just before the
-    buffer. With a stride the index is checked against the number of records.
+    The check takes the end of an element in bytes after the address. All arithmetic is in 64 bits,
+    so an offset of -4 is far out of range rather than just before the buffer. With a stride the
+    index is checked against the number of records.
     """
     base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
     v.require(v.eq(v.shr(descriptor[1], 31), 0), "swizzled buffer descriptors")
@@ -273,9 +274,7 @@ def _buffer_to_lds(access: Access) -> Callable[..., object]:
 def _buffer_any_load(access: Access) -> Callable[..., object]:
     to_register, to_lds = _buffer_load(access), _buffer_to_lds(access)
 
-    def call(
-        v: VectorApi, i: Instruction, m0: Value, old: list[Value], *sources: Value
-    ) -> object:
+    def call(v: VectorApi, i: Instruction, m0: Value, old: list[Value], *sources: Value) -> object:
         if i.mod("lds"):
             to_lds(v, i, m0, *sources)
             return ()

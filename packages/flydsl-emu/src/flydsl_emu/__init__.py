@@ -1,0 +1,1 @@
+"""AMD instruction-set emulator for FlyDSL."""

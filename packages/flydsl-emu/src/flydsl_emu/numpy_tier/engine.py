@@ -1,0 +1,237 @@
+"""Running a batch of workgroups: scheduling of waves, barriers, divergence.
+
+All waves of a batch execute together while they are at one PC. When they part, the group with the
+lowest PC runs and the others are masked, so that they meet again at the earliest common block; a
+group that keeps branching backward gives way to the others now and then, because it may wait for
+them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flydsl.errors import TargetError, UserError
+from flydsl_emu.numpy_tier.binding import Binder
+from flydsl_emu.numpy_tier.faults import KernelFault
+from flydsl_emu.numpy_tier.memory import MemoryAccess
+from flydsl_emu.numpy_tier.program import Block, Program
+
+__all__ = ["Batch", "BoundBlock", "Limits"]
+
+Array = Any
+
+_PATIENCE = 64
+
+
+@dataclass(slots=True)
+class Limits:
+    """How much a launch may execute: wave-instructions, and how many it has."""
+
+    steps: int
+    used: int = 0
+
+
+class BoundBlock:
+    """A block with a closure per instruction, and how often waves ran it."""
+
+    __slots__ = ("block", "body", "count", "finish", "waves")
+
+    def __init__(
+        self, block: Block, body: list[Callable[[], Any]], finish: Callable[[], Any] | None
+    ) -> None:
+        self.block = block
+        self.body = body
+        self.finish = finish
+        self.count = len(block.instructions)
+        self.waves = 0
+
+
+class Batch:
+    """Waves of several workgroups, bound to a program.
+
+    Args:
+        program: The kernel.
+        machine: Registers and memory.
+        workgroup: Index within the batch of each wave's workgroup.
+    """
+
+    def __init__(self, program: Program, machine: MemoryAccess, workgroup: Array) -> None:
+        self.program = program
+        self.machine = machine
+        self.state = machine.state
+        self.workgroup = workgroup
+        self.groups = int(workgroup.max()) + 1 if len(workgroup) else 0
+        self.parked = np.zeros(self.state.waves, np.bool_)
+        self.binder = Binder(machine, program.kernel.name)
+        self.blocks: dict[int, BoundBlock] = {}
+        self._backward = 0
+        self._turn = 0
+
+    # Blocks --------------------------------------------------------------------------------------
+    def _bound(self, pc: int) -> BoundBlock:
+        block = self.program.block(pc)
+        body = [self.binder.bind(i) for i in block.body]
+        finish = None
+        if block.end in ("conditional", "jump") and block.last is not None:
+            finish = self.binder.bind(block.last)
+        bound = self.blocks[pc] = BoundBlock(block, body, finish)
+        return bound
+
+    # Running -------------------------------------------------------------------------------------
+    def run(self, entry: int, limits: Limits) -> None:
+        """Run all waves from `entry` to their end.
+
+        Raises:
+            KernelFault: With the wave and lane; `fault_pc` tells the instruction.
+            TargetError: An instruction or set-up that the emulator does not implement.
+            UserError: The step limit is reached.
+        """
+        state = self.state
+        state.pc[...] = entry
+        state.active = None
+        state.live[...] = True
+        self.parked[...] = False
+        state.refresh()
+        pc: int | None = entry
+        blocks = self.blocks
+        while pc is not None:
+            bound = blocks.get(pc)
+            if bound is None:
+                bound = self._bound(pc)
+            self._account(bound, limits)
+            self._execute(bound)
+            pc = self._advance(bound)
+
+    def _account(self, bound: BoundBlock, limits: Limits) -> None:
+        state = self.state
+        active = state.live if state.active is None else state.active
+        waves = int(np.count_nonzero(active))
+        bound.waves += waves
+        limits.used += waves * bound.count
+        if limits.used > limits.steps:
+            raise UserError(
+                f"kernel {self.program.kernel.name!r} ran more than {limits.steps} "
+                "wave-instructions; it may never end",
+                code="FLY-U714",
+                value=self._where(),
+                hint="raise FLYDSL_EMU_STEP_LIMIT if the kernel is just long",
+            )
+
+    def _where(self) -> str:
+        state = self.state
+        live = state.live
+        pcs = sorted({int(x) for x in state.pc[live]})
+        return "waves at pc " + ", ".join(f"{pc:#x}" for pc in pcs[:8])
+
+    def _execute(self, bound: BoundBlock) -> None:
+        steps = iter(bound.body)
+        try:
+            for step in steps:
+                step()
+        except KernelFault as fault:
+            at = len(bound.body) - operator.length_hint(steps) - 1
+            fault.args = (*fault.args, bound.block.body[at])
+            raise
+
+    def _advance(self, bound: BoundBlock) -> int | None:
+        """Return the address of the next block to run, or None when all waves have ended."""
+        block, state = bound.block, self.state
+        if block.end == "fall":
+            return self._go(block.next)
+        if block.end == "branch" and block.last is not None:
+            return self._go(block.last.target or 0, block.start)
+        if block.end == "conditional" and bound.finish is not None and block.last is not None:
+            return self._conditional(bound.finish(), block.last.target or 0, block)
+        if block.end == "end":
+            active = state.live if state.active is None else state.active
+            state.live &= ~active
+            return self._schedule()
+        if block.end == "barrier":
+            return self._barrier(block.next)
+        if block.end == "jump" and bound.finish is not None:
+            target = np.broadcast_to(bound.finish(), (state.waves, 1))[:, 0].astype(np.int64)
+            state.pc[self._current()] = target[self._current()]
+            return self._schedule()
+        fault = KernelFault("the kernel reached a trap instruction", "FLY-U718")
+        fault.args = (*fault.args, block.last)
+        fault.wave = int(np.argmax(self._current()))
+        raise fault
+
+    def _current(self) -> Array:
+        state = self.state
+        return state.live if state.active is None else state.active
+
+    def _go(self, target: int, source: int = -1) -> int | None:
+        """All active waves continue at `target`."""
+        state = self.state
+        if state.active is None:
+            return target
+        state.pc[state.active] = target
+        if source >= target:
+            self._backward += 1
+        return self._schedule()
+
+    def _conditional(self, condition: Array, target: int, block: Block) -> int | None:
+        state = self.state
+        taken = np.broadcast_to(condition, (state.waves, 1))[:, 0]
+        current = self._current()
+        going = taken & current
+        if not going.any():
+            return self._go(block.next)
+        if going.sum() == current.sum():
+            return self._go(target, block.start)
+        state.pc[current] = np.where(taken, target, block.next)[current]
+        if target <= block.start:
+            self._backward += 1
+        return self._schedule()
+
+    def _barrier(self, following: int) -> int | None:
+        state = self.state
+        if state.active is None:
+            return following
+        state.pc[state.active] = following
+        self.parked |= state.active
+        waiting = np.bincount(self.workgroup, self.parked & state.live, self.groups)
+        living = np.bincount(self.workgroup, state.live, self.groups)
+        released = (waiting == living)[self.workgroup]
+        self.parked &= ~released
+        return self._schedule()
+
+    def _schedule(self) -> int | None:
+        """Choose the next group of waves; None when no wave is left."""
+        state = self.state
+        if not state.live.any():
+            return None
+        runnable = state.live & ~self.parked
+        if not runnable.any():
+            self._release()
+            runnable = state.live & ~self.parked
+            if not runnable.any():
+                raise TargetError(
+                    f"kernel {self.program.kernel.name!r}: all waves wait at barriers",
+                    code="FLY-U713",
+                    value=self._where(),
+                )
+        pcs = state.pc[runnable]
+        pc = int(pcs.min())
+        if self._backward > _PATIENCE:
+            self._backward = 0
+            choices = np.unique(pcs)
+            self._turn += 1
+            pc = int(choices[self._turn % len(choices)])
+        chosen = runnable & (state.pc == pc)
+        state.active = None if np.array_equal(chosen, state.live) else chosen
+        state.refresh()
+        return pc
+
+    def _release(self) -> None:
+        """Open the barriers of workgroups whose remaining waves all wait."""
+        live = self.state.live
+        waiting = np.bincount(self.workgroup, self.parked & live, self.groups)
+        living = np.bincount(self.workgroup, live, self.groups)
+        self.parked &= ~(waiting == living)[self.workgroup]

@@ -1,0 +1,108 @@
+"""A kernel as basic blocks of decoded instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flydsl.errors import TargetError
+from flydsl_emu.codeobject import Kernel
+from flydsl_emu.decode import Instruction, decode
+from flydsl_emu.semantics.control import END
+
+__all__ = ["Block", "Program"]
+
+_JUMPS = frozenset(("s_setpc_b64", "s_swappc_b64", "s_call_b64"))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Straight-line code and how it ends.
+
+    Attributes:
+        start: Address of the first instruction.
+        next: Address after the last one.
+        body: Instructions before the ending one (all of them for ``"fall"``).
+        end: ``"fall"``, ``"branch"``, ``"conditional"``, ``"end"``, ``"barrier"``, ``"jump"`` or
+            ``"trap"``.
+        last: The ending instruction, None for ``"fall"``.
+    """
+
+    start: int
+    next: int
+    body: tuple[Instruction, ...]
+    end: str
+    last: Instruction | None
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All instructions of the block."""
+        return self.body if self.last is None else (*self.body, self.last)
+
+
+@dataclass(slots=True)
+class Program:
+    """A decoded kernel at its load address.
+
+    Attributes:
+        kernel: The kernel.
+        base: Address at which its first instruction was loaded.
+        instructions: In address order.
+    """
+
+    kernel: Kernel
+    base: int
+    instructions: list[Instruction] = field(init=False)
+    _index: dict[int, int] = field(init=False)
+    _leaders: set[int] = field(init=False)
+    _blocks: dict[int, Block] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.instructions = decode(self.kernel.arch, self.kernel.code, self.base)
+        self._index = {i.pc: n for n, i in enumerate(self.instructions)}
+        self._leaders = {i.target for i in self.instructions if i.target is not None}
+
+    def block(self, pc: int) -> Block:
+        """Return the block that starts at `pc`.
+
+        Raises:
+            TargetError: `pc` is not an instruction of the kernel.
+        """
+        found = self._blocks.get(pc)
+        if found is None:
+            found = self._blocks[pc] = self._build(pc)
+        return found
+
+    def _build(self, pc: int) -> Block:
+        at = self._index.get(pc)
+        if at is None:
+            raise TargetError(
+                f"kernel {self.kernel.name!r} left its own code",
+                code="FLY-U715",
+                value=f"pc {pc:#x}",
+            )
+        body: list[Instruction] = []
+        for i in self.instructions[at:]:
+            if i.pc != pc and i.pc in self._leaders:
+                return Block(pc, i.pc, tuple(body), "fall", None)
+            end = _ending(i)
+            if end is not None:
+                return Block(pc, i.pc + i.size, tuple(body), end, i)
+            body.append(i)
+        end_pc = self.instructions[-1].pc + self.instructions[-1].size
+        return Block(pc, end_pc, tuple(body), "fall", None)
+
+
+def _ending(i: Instruction) -> str | None:
+    if i.name in END:
+        return "end"
+    if i.name == "s_branch":
+        return "branch"
+    if i.name.startswith("s_cbranch_"):
+        return "conditional"
+    if i.name == "s_barrier":
+        return "barrier"
+    if i.name in _JUMPS:
+        return "jump"
+    if i.name == "s_trap":
+        return "trap"
+    return None
