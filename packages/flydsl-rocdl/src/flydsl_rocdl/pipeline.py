@@ -26,7 +26,10 @@ def pipeline(target: RocdlTarget, options: CompileOptions) -> Pipeline:
         Stage(
             "convert-fly-to-rocdl",
             "pass",
-            options=(("waves_per_eu", options.waves_per_eu),),
+            options=(
+                ("unsafe_fp_math", options.unsafe_fp_math),
+                ("waves_per_eu", options.waves_per_eu),
+            ),
         ),
         Stage(
             "convert-to-llvm-dialect",

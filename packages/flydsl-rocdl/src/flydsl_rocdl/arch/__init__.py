@@ -12,10 +12,18 @@ from types import MappingProxyType
 from flydsl.errors import TargetError
 from flydsl_rocdl.arch import gfx11, gfx12, gfx942, gfx950, gfx1250
 from flydsl_rocdl.arch.counters import WaitFields
-from flydsl_rocdl.arch.facts import ArchFacts, BufferFacts, LdsFacts, MatrixShape, RegisterFacts
+from flydsl_rocdl.arch.facts import (
+    INSTRUCTION_TYPES,
+    ArchFacts,
+    BufferFacts,
+    LdsFacts,
+    MatrixShape,
+    RegisterFacts,
+)
 from flydsl_rocdl.arch.occupancy import Occupancy, occupancy
 
 __all__ = [
+    "INSTRUCTION_TYPES",
     "KFD_VERSION_KEY",
     "KNOWN",
     "ArchFacts",

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from flydsl_rocdl.arch.counters import WaitFields
 
-__all__ = ["ArchFacts", "BufferFacts", "LdsFacts", "MatrixShape", "RegisterFacts"]
+__all__ = [
+    "INSTRUCTION_TYPES",
+    "ArchFacts",
+    "BufferFacts",
+    "LdsFacts",
+    "MatrixShape",
+    "RegisterFacts",
+]
+
+INSTRUCTION_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "f8E4M3FNUZ": "fp8",
+        "f8E4M3FN": "fp8",
+        "f8E5M2FNUZ": "bf8",
+        "f8E5M2": "bf8",
+    }
+)
+"""MLIR element types by their names in instructions, where those differ.
+
+Which of the two fp8 flavours an instruction means is the architecture's choice (`ArchFacts.fp8`).
+"""
 
 
 @dataclass(frozen=True, slots=True)

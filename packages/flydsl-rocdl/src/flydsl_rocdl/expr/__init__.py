@@ -1,20 +1,32 @@
 """The namespace ``fx.rocdl``: what AMD GPUs offer beyond the neutral language.
 
 Waits and scheduling (`waits`, `scheduling`), lane operations (`lanes`; `raw` has them under ROCDL's
-names with a result type first), scopes of atomics (`scopes`), and one module per family (`cdna3`,
-`cdna4`, `rdna3`, `rdna4`). To add a function, write it in the module that fits, check the
-architecture through `access.amd_facts`, and export it here.
+names with a result type first), buffer tensors (`buffers`), matrix operations (`matrix`), scopes of
+atomics (`scopes`), and one module per family (`cdna3`, `cdna4`, `rdna3`, `rdna4`). To add a
+function, write it in the module that fits, check the architecture through `access.amd_facts`, and
+export it here.
 """
 
 from __future__ import annotations
 
 from flydsl_rocdl.expr import cdna3, cdna4, rdna3, rdna4
+from flydsl_rocdl.expr.buffers import (
+    BufferCopy,
+    BufferCopy8b,
+    BufferCopy16b,
+    BufferCopy32b,
+    BufferCopy64b,
+    BufferCopy128b,
+    make_buffer_ptr,
+    make_buffer_tensor,
+)
 from flydsl_rocdl.expr.lanes import (
     lane_id,
     read_first_lane,
     read_lane,
     update_dpp_word,
 )
+from flydsl_rocdl.expr.matrix import MFMA
 from flydsl_rocdl.expr.raw import ballot, ds_bpermute, readfirstlane, readlane
 from flydsl_rocdl.expr.scheduling import (
     iglp_opt,
@@ -42,6 +54,13 @@ from flydsl_rocdl.expr.waits import (
 )
 
 __all__ = [
+    "MFMA",
+    "BufferCopy",
+    "BufferCopy8b",
+    "BufferCopy16b",
+    "BufferCopy32b",
+    "BufferCopy64b",
+    "BufferCopy128b",
     "SyncScope",
     "ballot",
     "cdna3",
@@ -49,6 +68,8 @@ __all__ = [
     "ds_bpermute",
     "iglp_opt",
     "lane_id",
+    "make_buffer_ptr",
+    "make_buffer_tensor",
     "rdna3",
     "rdna4",
     "read_first_lane",

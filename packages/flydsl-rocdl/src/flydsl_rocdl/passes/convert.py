@@ -25,13 +25,21 @@ _KEPT_DIALECTS = frozenset({"arith", "scf", "cf", "vector", "llvm", "rocdl", "bu
 _KEPT_OPS = frozenset({"gpu.func", "gpu.return", "gpu.module"})
 
 
-def run(module: Any, target: Any, *, waves_per_eu: tuple[int, ...] = (), **options: object) -> None:
+def run(
+    module: Any,
+    target: Any,
+    *,
+    waves_per_eu: tuple[int, ...] = (),
+    unsafe_fp_math: bool = False,
+    **options: object,
+) -> None:
     """Lower every gpu.module of `module` in place.
 
     Args:
         module: The module.
         target: A `RocdlTarget`.
         waves_per_eu: Requested occupancy bounds, as in `CompileOptions`.
+        unsafe_fp_math: Use the hardware's approximations of mathematical functions.
         options: Other pass options; none has a meaning here.
 
     Raises:
@@ -46,7 +54,7 @@ def run(module: Any, target: Any, *, waves_per_eu: tuple[int, ...] = (), **optio
     context = module.context
     for op in module.body.operations:
         if op.operation.name == "gpu.module":
-            low = Lowering(target, Builder(context), op.operation)
+            low = Lowering(target, Builder(context), op.operation, approximate=unsafe_fp_math)
             _lower_module(low, waves_per_eu)
 
 

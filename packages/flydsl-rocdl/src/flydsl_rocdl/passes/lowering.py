@@ -45,7 +45,7 @@ class Lowering:
         b: The operation builder.
         module: The gpu.module operation.
         block: Block size of the kernel at hand, None when it is not known.
-        fastmath: Fast-math flags for functions that this pass expands.
+        approximate: Whether mathematical functions may be the hardware's approximations.
         functions: Device-library functions that were declared.
         symbols: Globals of local data share that were created.
         function: The function at hand.
@@ -57,7 +57,7 @@ class Lowering:
     b: Builder
     module: Op
     block: tuple[int, int, int] | None = None
-    fastmath: str = ""
+    approximate: bool = False
     functions: set[str] = field(default_factory=set)
     symbols: set[str] = field(default_factory=set)
     function: Op = None

@@ -10,7 +10,7 @@ the last place of the result:
 * ``sin``, ``cos``, ``tanh``, ``erf``, ``pow``, … in f32: see `flydsl_rocdl.devlib`.
 * f16 and bf16 transcendentals: computed in f32 and rounded once.
 
-With the ``afn`` fast-math flag the hardware approximations are used instead.
+With the ``afn`` fast-math flag or ``unsafe_fp_math`` the hardware approximations are used instead.
 """
 
 from __future__ import annotations
@@ -69,15 +69,18 @@ _BITS = {
 }
 
 
+_APPROXIMATE = "#llvm.fastmath<fast>"
+
+
 def _flags(op: Any) -> str:
     if "fastmath" not in op.attributes:
         return "#llvm.fastmath<none>"
     return str(op.attributes["fastmath"]).replace("#arith.fastmath", "#llvm.fastmath")
 
 
-def _approximate(op: Any) -> bool:
+def _approximate(low: Lowering, op: Any) -> bool:
     text = _flags(op)
-    return "afn" in text or "<fast>" in text
+    return low.approximate or "afn" in text or "<fast>" in text
 
 
 def _call(low: Lowering, name: str, result: Any, operands: Sequence[Value], op: Any) -> Value:
@@ -86,7 +89,8 @@ def _call(low: Lowering, name: str, result: Any, operands: Sequence[Value], op: 
     The upstream conversion maps most of the LLVM dialect's own math operations to device-library
     calls, which calls of the intrinsics are spared.
     """
-    return low.b.intrinsic(name, result, operands, _flags(op)).result
+    flags = _APPROXIMATE if low.approximate else _flags(op)
+    return low.b.intrinsic(name, result, operands, flags).result
 
 
 def _with_element(type_text: str, element: str) -> str:
@@ -142,7 +146,7 @@ def rsqrt(low: Lowering, op: Any) -> list[Value]:
         root = _call(low, "sqrt", op.result.type, op.operands, op)
         return [low.b.binary("llvm.fdiv", one, root)]
     operands, widened = _in_f32(low, op)
-    name = "rsqrt_fast" if _approximate(op) else "rsqrt"
+    name = "rsqrt_fast" if _approximate(low, op) else "rsqrt"
     return _narrow(low, op, _elementwise(low, name, operands), widened)
 
 
@@ -150,7 +154,7 @@ def rsqrt(low: Lowering, op: Any) -> list[Value]:
 def library(low: Lowering, op: Any) -> list[Value]:
     """Functions of our own device library."""
     operands, widened = _in_f32(low, op)
-    if op.name in _HARDWARE and _approximate(op):
+    if op.name in _HARDWARE and _approximate(low, op):
         value = _call(low, _HARDWARE[op.name], operands[0].type, operands, op)
     else:
         value = _elementwise(low, _LIBRARY[op.name], operands)

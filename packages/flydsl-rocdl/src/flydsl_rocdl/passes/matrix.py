@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl_rocdl.arch import MatrixShape
+from flydsl_rocdl.arch import INSTRUCTION_TYPES, MatrixShape
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.copies import atom_text
 from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
 from flydsl_rocdl.passes.memtypes import bit_width, element_of
 
 __all__: list[str] = []
-
-_SHORT_NAMES = {
-    "f8E4M3FNUZ": "fp8",
-    "f8E4M3FN": "fp8",
-    "f8E5M2FNUZ": "bf8",
-    "f8E5M2": "bf8",
-}
 
 
 def _operand_type(shape: MatrixShape, value: Value, element: str) -> str:
@@ -33,7 +26,7 @@ def _operand_type(shape: MatrixShape, value: Value, element: str) -> str:
 
 def _find(low: Lowering, op: Any, parameters: list[str]) -> MatrixShape:
     m, n, k = (int(p) for p in parameters[:3])
-    a, b = (_SHORT_NAMES.get(p, p) for p in parameters[3:5])
+    a, b = (INSTRUCTION_TYPES.get(p, p) for p in parameters[3:5])
     acc = parameters[5]
     for shape in low.facts.matrix:
         if (shape.m, shape.n, shape.k, shape.a, shape.b, shape.acc) == (m, n, k, a, b, acc):

@@ -100,6 +100,18 @@ def test_occupancy_hints_are_checked_and_passed_on(lower: Kernel) -> None:
     assert caught.value.code == "FLY-T612"
 
 
+def test_unsafe_math_means_the_hardware_functions(lower: Kernel) -> None:
+    text = """gpu.module @m { gpu.func @k(%x: f32) {
+      %a = math.rsqrt %x : f32
+      %b = math.cos %x : f32
+      gpu.return
+    } }"""
+    assert "@__fly_cos(" in lower(text)
+    unsafe = lower(text, unsafe_fp_math=True)
+    assert "@__fly_rsqrt_fast(" in unsafe
+    assert 'llvm.call_intrinsic "llvm.cos"' in unsafe
+
+
 def test_unknown_options_are_a_bug(lower: Kernel) -> None:
     with pytest.raises(CompilerBug):
         lower("gpu.module @m {}", nonsense=1)
