@@ -46,9 +46,7 @@ def _check_added(outer: Layout | ComposedLayout, offset: IntTuple, what: str) ->
 
 def _congruent_profile(a: IntTuple, b: IntTuple) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(
-            _congruent_profile(x, y) for x, y in zip(a, b, strict=True)
-        )
+        return len(a) == len(b) and all(_congruent_profile(x, y) for x, y in zip(a, b, strict=True))
     return not isinstance(a, tuple) and not isinstance(b, tuple)
 
 

@@ -57,7 +57,9 @@ def flat_modes(shape: IntTuple, stride: IntTuple) -> list[Mode]:
 def continues(extent: Leaf, stride: Stride, following: Stride) -> bool:
     """Return whether `following` provably is the stride that continues extent:stride."""
     if isinstance(stride, int):
-        return isinstance(extent, int) and isinstance(following, int) and extent * stride == following
+        return (
+            isinstance(extent, int) and isinstance(following, int) and extent * stride == following
+        )
     if isinstance(stride, Basis) and isinstance(following, Basis):
         return stride.modes == following.modes and continues(extent, stride.value, following.value)
     return False

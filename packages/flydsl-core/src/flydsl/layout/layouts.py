@@ -148,9 +148,7 @@ class Layout(Drawable):
         """Return the top-level modes; of a leaf, itself."""
         if not isinstance(self.shape, tuple):
             return (self,)
-        return tuple(
-            unchecked_layout(s, d) for s, d in zip(self.shape, self.stride, strict=True)
-        )
+        return tuple(unchecked_layout(s, d) for s, d in zip(self.shape, self.stride, strict=True))
 
     def __iter__(self) -> Iterator[Layout]:
         return iter(self.modes())

@@ -91,7 +91,9 @@ def _int_like(x: object, what: str, none: bool) -> int:
     if x is None:
         raise UserTypeError(f"{what} is None", code="FLY-U101", allowed=allowed)
     kind = UserValueError if isinstance(x, float) else UserTypeError
-    raise kind(f"{what} holds something else than integers", code="FLY-U101", value=x, allowed=allowed)
+    raise kind(
+        f"{what} holds something else than integers", code="FLY-U101", value=x, allowed=allowed
+    )
 
 
 def make_int_tuple(x: object) -> IntTuple:
