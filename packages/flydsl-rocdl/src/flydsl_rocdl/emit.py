@@ -21,6 +21,7 @@ __all__ = ["TRIPLE", "emit", "to_llvm_ir"]
 TRIPLE = "amdgcn-amd-amdhsa"
 
 _BACK_END_ERROR = "FLY-T424"
+_TRANSLATED = frozenset({"llvm", "rocdl"})
 _LIBRARY_CALL = re.compile(r"@(__oc[a-z]+_\w+)")
 _FUNCTION_IN_MESSAGE = re.compile(r"in function '?([\w.$]+)")
 _LDS_MESSAGE = re.compile(r"local memory \((\d+)\) exceeds limit \((\d+)\)")
@@ -47,13 +48,39 @@ def _internalise(gpu_module: Any, context: Any) -> None:
             function.attributes["linkage"] = internal
 
 
+def _check_translatable(gpu_module: Any) -> None:
+    """Refuse what MLIR cannot translate: it would end the process instead of reporting it.
+
+    Raises:
+        TargetError: An operation of another dialect is left, at the user's line.
+    """
+    left: list[Any] = []
+    advance = mlir.ir.WalkResult.ADVANCE
+
+    def look(op: Any) -> Any:
+        if op.name.partition(".")[0] not in _TRANSLATED and op.name != "gpu.module":
+            left.append(op)
+        return advance
+
+    gpu_module.walk(look)
+    for op in left:
+        types = ", ".join(str(v.type) for v in (*op.operands, *op.results))
+        raise TargetError(
+            f"{op.name} on {types} has no translation for AMD GPUs",
+            code="FLY-T630",
+            location=location_of(op),
+        )
+
+
 def to_llvm_ir(module: Any) -> str:
     """Return the LLVM IR text of the module's device part, device functions linked in.
 
     Raises:
+        TargetError: An operation has no counterpart in LLVM IR.
         CompilerBug: The module is not valid, or calls a ROCm device library.
     """
     gpu_module = _gpu_module(module)
+    _check_translatable(gpu_module)
     _internalise(gpu_module, module.context)
     # Translating an invalid module would end the process, so this check is not optional.
     mlir.verify(gpu_module, "the AMD pipeline")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from flydsl_rocdl.devlib import exponential, trigonometry
+from flydsl_rocdl.devlib import exponential, powers, trigonometry
 from flydsl_rocdl.devlib.source import Code, V
 
 __all__ = ["FUNCTIONS", "DeviceFunction", "definition", "link_text"]
@@ -23,13 +23,13 @@ class DeviceFunction:
     """One device function.
 
     Attributes:
-        build: Writes the body.
+        build: Writes the body; None for one that is written as text in `powers`.
         arity: Number of parameters.
         ulp: Bound of the error in units in the last place; 0 when the hardware states it.
         kind: LLVM type of the parameters and the result.
     """
 
-    build: Callable[[Code], V]
+    build: Callable[[Code], V] | None
     arity: int
     ulp: float
     kind: str = "float"
@@ -48,6 +48,8 @@ FUNCTIONS: Mapping[str, DeviceFunction] = MappingProxyType(
         "expm1": DeviceFunction(exponential.expm1, 1, 2.5),
         "fmod": DeviceFunction(exponential.fmod, 2, 0.5),
         "fmod_f64": DeviceFunction(exponential.fmod, 2, 0.5, "double"),
+        "ipow_i32": DeviceFunction(None, 2, 0, "i32"),
+        "ipow_i64": DeviceFunction(None, 2, 0, "i64"),
         "log1p": DeviceFunction(exponential.log1p, 1, 0.52),
         "pow": DeviceFunction(exponential.pow_, 2, 0.52),
         "rsqrt": DeviceFunction(exponential.rsqrt, 1, 0),
@@ -67,6 +69,8 @@ _PREFIX = "@__fly_"
 def definition(name: str) -> tuple[str, tuple[str, ...]]:
     """Return the LLVM IR definition of a function and the declarations that it needs."""
     function = FUNCTIONS[name]
+    if function.build is None:
+        return powers.integer_power(name, function.kind), ()
     code = Code(name, (function.kind,) * function.arity, function.kind)
     text = code.finish(function.build(code))
     return text, tuple(code.declarations)

@@ -69,6 +69,7 @@ _BITS = {
 }
 
 
+_MLIR_TYPES = {"float": "f32", "double": "f64"}
 _APPROXIMATE = "#llvm.fastmath<fast>"
 
 
@@ -177,6 +178,22 @@ def integer_power(low: Lowering, op: Any) -> list[Value]:
     return _narrow(low, op, _elementwise(low, "pow", [x, y]), element != "f32")
 
 
+@rule("math.ipowi")
+def whole_power(low: Lowering, op: Any) -> list[Value]:
+    """Integer power, by repeated squaring."""
+    b = low.b
+    text = str(op.result.type)
+    _, element = element_of(text)
+    name = "ipow_i64" if element == "i64" else "ipow_i32"
+    if element in ("i32", "i64"):
+        return [_elementwise(low, name, list(op.operands))]
+    if element not in ("i8", "i16"):
+        raise refuse(op, f"integer power of {element}", code="FLY-T631", allowed="i8 to i64")
+    wide = b.type(_with_element(text, "i32"))
+    operands = [b.value("llvm.sext", wide, (v,)) for v in op.operands]
+    return [b.value("llvm.trunc", op.result.type, (_elementwise(low, name, operands),))]
+
+
 @rule(*_BITS)
 def bits(low: Lowering, op: Any) -> list[Value]:
     """Bit counts and the integer absolute value, defined for every operand."""
@@ -218,7 +235,7 @@ def _elementwise(low: Lowering, name: str, operands: list[Value]) -> Value:
     b = low.b
     kind = operands[0].type
     count, _ = element_of(str(kind))
-    scalar = b.type("f64" if FUNCTIONS[name].kind == "double" else "f32")
+    scalar = b.type(_MLIR_TYPES.get(FUNCTIONS[name].kind, FUNCTIONS[name].kind))
     if not count:
         return low.call(name, scalar, operands)
     out = b.value("llvm.mlir.poison", kind)

@@ -209,6 +209,18 @@ def dynamic_shared(low: Lowering, op: Any) -> list[Value]:
     return [_address_of(low, op, DYNAMIC_LDS)]
 
 
+@rule("ub.poison")
+def poison(low: Lowering, op: Any) -> list[Value]:
+    """An undefined value, also of pointer type."""
+    b = low.b
+    kind = low.pointer_kind(op.result.type)
+    if kind is not None:
+        return [b.value("llvm.mlir.poison", llvm_pointer(low, kind))]
+    text = str(op.result.type)
+    stored = b.type("i64" if text == "index" else storage(text) if "i1" not in text else text)
+    return [b.cast(b.value("llvm.mlir.poison", stored), op.result.type)]
+
+
 @rule("fly.ptr_load")
 def load_value(low: Lowering, op: Any) -> list[Value]:
     """Load a number or a vector."""

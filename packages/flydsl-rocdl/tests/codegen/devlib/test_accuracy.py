@@ -47,12 +47,13 @@ def _host_function(name: str) -> Callable[..., Any]:
     llvm.initialize_native_asmprinter()
     text, declarations = definition(name)
     arity = FUNCTIONS[name].arity
+    number = FUNCTIONS[name].kind
     loads = "\n".join(
-        f"  %g{i} = getelementptr float, ptr %p{i}, i64 %i\n  %x{i} = load float, ptr %g{i}"
+        f"  %g{i} = getelementptr {number}, ptr %p{i}, i64 %i\n  %x{i} = load {number}, ptr %g{i}"
         for i in range(arity)
     )
     pointers = ", ".join(f"ptr %p{i}" for i in range(arity))
-    arguments = ", ".join(f"float %x{i}" for i in range(arity))
+    arguments = ", ".join(f"{number} %x{i}" for i in range(arity))
     source = (
         "\n".join(declarations)
         + f"""
@@ -63,9 +64,9 @@ entry:
 next:
   %i = phi i64 [ 0, %entry ], [ %j, %next ]
 {loads}
-  %r = call float @__fly_{name}({arguments})
-  %g = getelementptr float, ptr %o, i64 %i
-  store float %r, ptr %g
+  %r = call {number} @__fly_{name}({arguments})
+  %g = getelementptr {number}, ptr %o, i64 %i
+  store {number} %r, ptr %g
   %j = add i64 %i, 1
   %c = icmp eq i64 %j, %n
   br i1 %c, label %done, label %next
@@ -122,6 +123,19 @@ def test_error_bound(name: str) -> None:
 
 def test_every_function_has_a_reference_or_is_hardware() -> None:
     assert {n for n, f in FUNCTIONS.items() if f.ulp and f.kind == "float"} == REFERENCES.keys()
+
+
+def test_integer_powers() -> None:
+    rng = np.random.default_rng(3)
+    base = rng.integers(-(2**31), 2**31, COUNT, dtype=np.int64).astype(np.int32)
+    base[: COUNT // 2] = rng.integers(-5, 6, COUNT // 2)
+    exponent = rng.integers(-3, 40, COUNT).astype(np.int32)
+    got = _host_function("ipow_i32")(base, exponent)
+    for b, e, out in zip(
+        base[::37].tolist(), exponent[::37].tolist(), got[::37].tolist(), strict=True
+    ):
+        want = pow(b, e, 2**32) if e >= 0 else {1: 1, -1: (-1) ** e}.get(b, 0)
+        assert (out - int(want)) % 2**32 == 0, (b, e)
 
 
 def test_declarations_become_definitions_once() -> None:
