@@ -10,7 +10,15 @@ import pytest
 from flydsl import mlir
 from flydsl.errors import TargetError, UserRuntimeError, UserTypeError, UserValueError
 from flydsl.expr.ambient import Session, opened
-from flydsl.expr.numeric import Boolean, Float32, Int32
+from flydsl.expr.numeric import (
+    Boolean,
+    Float8E4M3FNUZ,
+    Float8E5M2FNUZ,
+    Float16,
+    Float32,
+    Int8,
+    Int32,
+)
 from flydsl_rocdl import expr as rocdl
 from flydsl_rocdl.passes.convert import run
 from flydsl_rocdl.target import RocdlTarget, parse_target
@@ -147,3 +155,23 @@ def test_outside_a_trace_there_is_no_target() -> None:
 def test_scopes_are_their_llvm_names() -> None:
     assert rocdl.SyncScope.AGENT == "agent"
     assert rocdl.SyncScope.WORKGROUP_ONE_AS == "workgroup-one-as"
+
+
+def test_matrix_operations_are_checked_for_the_architecture(tracing: Tracing) -> None:
+    with tracing("gfx942"):
+        atom = rocdl.MFMA(16, 16, 16, Float16)
+        assert str(atom) == "mfma<16,16,16,f16,f16,f32>"
+        assert str(rocdl.MFMA(32, 32, 16, Int8)) == "mfma<32,32,16,i8,i8,i32>"
+        mixed = rocdl.MFMA(16, 16, 32, (Float8E4M3FNUZ, Float8E5M2FNUZ))
+        assert mixed.elements[:2] == ("f8E4M3FNUZ", "f8E5M2FNUZ")
+        with pytest.raises(TargetError, match="no matrix instruction 16x16x32 f16") as caught:
+            rocdl.MFMA(16, 16, 32, Float16)
+        assert "16x16x16 f16 -> f32" in caught.value.allowed
+    with tracing("gfx950"):
+        rocdl.MFMA(16, 16, 32, Float16)
+    assert str(rocdl.MFMA(16, 16, 32, Float16)) == "mfma<16,16,32,f16,f16,f32>"
+
+
+def test_buffer_copies_by_width() -> None:
+    assert str(rocdl.BufferCopy128b()) == "buffer_copy<128,0>"
+    assert str(rocdl.BufferCopy16b(cache_modifier=2)) == "buffer_copy<16,2>"
