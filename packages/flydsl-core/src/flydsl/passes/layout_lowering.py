@@ -50,6 +50,7 @@ class Lowering:
         self.entry = entry
         self.emitter = Emitter(entry)
         self.values: dict[Any, Any] = {}
+        self.atoms: dict[Any, Any] = {}
         self._done: list[Any] = []
 
     # Values
@@ -70,15 +71,16 @@ class Lowering:
             )
         return self.leaf(value)
 
-    def leaf(self, value: ir.Value, divisor: int = 1, *, nonnegative: bool = False) -> fl.Leaf:
-        """Return the leaf of an i32, i64 or index value; a constant is its int."""
+    def leaf(self, value: ir.Value) -> fl.Leaf:
+        """Return the leaf of an i32, i64 or index value.
+
+        A constant is a run-time leaf too, as in the inferred types: the algebra would otherwise take
+        another path than it took for them.
+        """
         from flydsl.mlir import ir
 
         text = str(value.type)
         width = _INTEGER_WIDTHS.get(text, 64)
-        owner = value.owner
-        if not isinstance(owner, ir.Block) and owner.name == "arith.constant":
-            return int(ir.IntegerAttr(owner.attributes["value"]).value)
         if text == "index":
             key = ("cast", value)
             cast = self.emitter.lookup(key)
@@ -88,7 +90,7 @@ class Lowering:
                 ).result
                 self.emitter.store(key, cast)
             value = cast
-        return self.emitter.leaf(value, width, divisor, nonnegative=nonnegative)
+        return self.emitter.leaf(value, width)
 
     def dynamic_leaf(self, value: ir.Value, like: Any, *, nonnegative: bool = False) -> Any:
         """Return the leaf of a value with the divisor that a type promises; never an int."""
@@ -244,48 +246,10 @@ class Lowering:
         if isinstance(value, View):
             results.pop(0).replace_all_uses_with(value.pointer.value)
         leaves = abi_order(leaves_of(value))
-        kind = ft.of(op.operands[0].type)
-        assert kind is not None
-        if len(leaves) != len(results):
-            leaves = _aligned_leaves(value_of_type(kind), value)
         for result, leaf in zip(results, leaves, strict=True):
             width = int(str(result.type)[1:])
             result.replace_all_uses_with(self.emitter.value_of(leaf, width))
         self.done(op)
-
-
-def _aligned_leaves(described: Any, value: Any) -> list[fl.Leaf]:
-    """Return the leaves of `value` at the places where its type has run-time leaves.
-
-    The value may know more than its type: a leaf that a constant folded to an int.
-    """
-    found: list[Any] = []
-
-    def visit(a: Any, b: Any) -> None:
-        if isinstance(a, fl.DynamicLeaf):
-            found.append((a, b))
-        elif isinstance(a, tuple):
-            for x, y in zip(a, b, strict=True):
-                visit(x, y)
-        elif isinstance(a, fl.Basis):
-            visit(a.value, b.value)
-        elif isinstance(a, fl.Layout):
-            visit(a.shape, b.shape)
-            visit(a.stride, b.stride)
-        elif isinstance(a, fl.ComposedLayout):
-            visit(a.inner, b.inner)
-            visit(a.offset, b.offset)
-            visit(a.outer, b.outer)
-        elif isinstance(a, fl.CoordTensor):
-            visit(a.base, b.base)
-            visit(a.layout, b.layout)
-        elif isinstance(a, fl.Tile):
-            visit(a.modes, b.modes)
-        elif isinstance(a, View):
-            visit(a.layout, b.layout)
-
-    visit(described, value)
-    return [b for a, b in found if a.width == 32] + [b for a, b in found if a.width == 64]
 
 
 def _is_atom(kind: ft.FlyType) -> bool:

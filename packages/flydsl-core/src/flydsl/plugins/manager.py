@@ -47,6 +47,7 @@ ANNOUNCING = (
 
 BUILTIN_PLUGINS: tuple[str, ...] = (
     "flydsl.targets.builtin",
+    "flydsl.passes.builtin",
     "flydsl.compiler.builtin",
     "flydsl.cli.builtin",
 )
