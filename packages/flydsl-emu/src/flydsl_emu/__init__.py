@@ -1,1 +1,29 @@
-"""AMD instruction-set emulator for FlyDSL."""
+"""AMD instruction-set emulator for FlyDSL.
+
+* `codeobject` reads HSACO files, `decode` their instructions;
+* `semantics` says what each opcode does, once, over a vector API;
+* `numpy_tier` runs kernels on numpy arrays;
+* `report` tells what a launch executed;
+* `runtime` and `plugin` make it a FlyDSL device runtime.
+
+Names below are imported on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["ExecutionReport", "collect", "last_report"]
+
+_HOMES = {
+    "ExecutionReport": "flydsl_emu.report",
+    "collect": "flydsl_emu.report",
+    "last_report": "flydsl_emu.report",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -18,5 +18,7 @@ CODES: dict[str, str] = {
     "FLY-U716": "a kernel wrote memory that the launch declares read-only",
     "FLY-U717": "a kernel accessed its private segment out of bounds",
     "FLY-U718": "a kernel reached a trap instruction",
+    "FLY-U720": "a workgroup size that the kernel was not compiled for",
+    "FLY-U721": "more LDS than the architecture has",
     "FLY-U719": "an access is not aligned as the instruction demands",
 }

@@ -169,12 +169,13 @@ class LoadedKernel:
                 _Setup(self.kernel, geometry, arguments).fill(batch, first)
                 for bound in batch.blocks.values():
                     bound.waves = 0
+                batch.machine.observe = None
                 if observer is not None:
                     observer.batch(batch)
                 try:
                     batch.run(entry, limits)
                 except KernelFault as fault:
-                    raise _explained(fault, self, batch, geometry, first, arguments) from None
+                    raise _explained(fault, self, batch, geometry, first) from None
                 for pc, bound in batch.blocks.items():
                     record.counts[pc] = record.counts.get(pc, 0) + bound.waves
         return record
@@ -329,7 +330,6 @@ def _explained(
     batch: Batch,
     geometry: Geometry,
     first: int,
-    arguments: _Arguments,
 ) -> FlyDSLError:
     """Return the error that tells where in the launch and in the kernel a fault happened."""
     instruction = next((a for a in fault.args if isinstance(a, Instruction)), None)

@@ -1,8 +1,8 @@
 """Correctly rounded fused multiply-add for numpy arrays, which have none.
 
 f16 and f32: the product is exact in double; the sum is rounded to odd where it is inexact, which
-makes the final rounding to the narrow type the only one that counts (Boldo and Melquiond, "Emulation
-of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008). f64: the same
+makes the final rounding to the narrow type the only one that counts (Boldo and Melquiond,
+"Emulation of FMA and correctly rounded sums", 2008). f64: the same
 with error-free products and sums; exponents that could overflow or underflow on the way are
 computed with Python integers.
 """

@@ -25,7 +25,7 @@ PRIVATE_APERTURE = 0x0002_0000
 
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 
-Observer = Callable[[str, Array, int, int, bool], None]
+Observer = Callable[[str, Array, int, Array, bool], None]
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class MemoryAccess(Lanes):
         """Return the bytes array (None for host memory) and byte offsets of the accesses."""
         chosen = self._chosen(address, lanes)
         if self.observe is not None and chosen.size:
-            self.observe(space, chosen, total, 0, write)
+            self.observe(space, chosen, total, self._waves(lanes), write)
         if space == "global":
             bad = self.allocations.check(chosen, total, write)
             if bad is not None:
@@ -103,6 +103,12 @@ class MemoryAccess(Lanes):
             fault = AccessFault(text, local.code, space, int(offsets[bad]), total, write)
             raise self._placed(fault, lanes, bad)
         return local.data, offsets + self._chosen(local.base, lanes)
+
+    def _waves(self, lanes: Array | None) -> Array:
+        """Return the wave of each accessing lane."""
+        if lanes is None:
+            return np.repeat(self.rows, LANES)
+        return lanes // LANES
 
     def _placed(self, fault: KernelFault, lanes: Array | None, index: int) -> KernelFault:
         flat = index if lanes is None else int(lanes[index])
@@ -202,7 +208,7 @@ class MemoryAccess(Lanes):
                     fault.space, fault.wave = "scalar", int(index[bad])
                     raise fault
             if self.observe is not None:
-                self.observe("scalar", where[:1], 4, 0, False)
+                self.observe("scalar", where, 4, index, False)
             out[k][index, 0] = memory[(where.view(np.int64) - FIRST) >> 2]
         return out
 

@@ -315,7 +315,7 @@ class VectorApi(Protocol):
     def gather_matrix(
         self, registers: Sequence[Value], index: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     ) -> Value:
-        """Collect ``shape`` elements; element i is lane ``index[i][1]`` of ``registers[index[i][0]]``."""
+        """Collect elements: number i is lane ``index[i][1]`` of ``registers[index[i][0]]``."""
         ...
 
     def scatter_matrix(

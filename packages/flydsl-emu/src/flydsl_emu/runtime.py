@@ -1,0 +1,248 @@
+"""The emulator as a device runtime: a launch runs at once, on host memory, in its thread."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flydsl.errors import TargetError, UserError
+from flydsl.plugins.payloads import CodeObject, TargetSpec
+from flydsl.runtime.abi import (
+    ABI_VERSION,
+    EXTENT_WRITABLE,
+    LAUNCH_FUNCTION,
+    FlyExtent,
+    FlyLaunch,
+)
+from flydsl_emu.codeobject import read_code_object
+from flydsl_emu.numpy_tier import Allocation, Geometry, LoadedCode, LoadedKernel
+from flydsl_emu.report.collecting import deliver, wanted
+from flydsl_emu.settings import DEVICES, STEP_LIMIT
+
+__all__ = ["EmulatorModule", "EmulatorRuntime", "create"]
+
+_ALIGNMENT = 256
+
+
+class EmulatorModule:
+    """A code object in emulated memory."""
+
+    def __init__(self, runtime: EmulatorRuntime, code: LoadedCode) -> None:
+        self._runtime = runtime
+        self._code = code
+        self._handles: dict[str, int] = {}
+
+    def function(self, name: str) -> int:
+        """Return the launch handle of a kernel.
+
+        Raises:
+            KeyError: The code object has no such kernel.
+        """
+        if name not in self._handles:
+            self._handles[name] = self._runtime.register(self._code.kernels[name])
+        return self._handles[name]
+
+    def unload(self) -> None:
+        """Forget the kernels' handles."""
+        for handle in self._handles.values():
+            self._runtime.unregister(handle)
+        self._handles.clear()
+
+
+class EmulatorRuntime:
+    """Implements `flydsl.runtime.DeviceRuntime`.
+
+    Memory that a kernel may touch: the tensor arguments of the launch (their extents), memory from
+    `allocate`, and what `sharing` names.
+    """
+
+    name = "emu"
+    wants_extents = True
+    default_target_text = "gfx942"
+
+    def __init__(self) -> None:
+        self._kernels: dict[int, LoadedKernel] = {}
+        self._next = 1
+        self._lock = threading.Lock()
+        self._errors = threading.local()
+        self._owned: dict[int, tuple[Any, Allocation]] = {}
+        self._shared: list[Allocation] = []
+        # The callback object must outlive every stub that was given its address.
+        self._callback = LAUNCH_FUNCTION(self._launch)
+
+    # Devices and modules -------------------------------------------------------------------------
+    def device_count(self) -> int:
+        """Return the number of emulated devices."""
+        return DEVICES.get()
+
+    def device_spec(self, device: int) -> TargetSpec | None:  # noqa: ARG002
+        """Return None: an emulated device takes the architecture of the code object."""
+        return None
+
+    def load(self, code: CodeObject, device: int) -> EmulatorModule:
+        """Load a code object.
+
+        Raises:
+            TargetError: It is not an HSACO file of an architecture that the emulator knows, or the
+                device does not exist.
+        """
+        if code.format != "hsaco":
+            raise TargetError(
+                "the emulator loads AMD code objects only", code="FLY-T701", value=code.format
+            )
+        if not 0 <= device < self.device_count():
+            raise TargetError(
+                "no such emulated device",
+                code="FLY-T705",
+                value=device,
+                allowed=f"0 to {self.device_count() - 1} (FLYDSL_EMU_DEVICES)",
+            )
+        return EmulatorModule(self, LoadedCode(read_code_object(code.data)))
+
+    def register(self, kernel: LoadedKernel) -> int:
+        """Return a new launch handle for `kernel`."""
+        with self._lock:
+            handle = self._next
+            self._next += 1
+            self._kernels[handle] = kernel
+        return handle
+
+    def unregister(self, handle: int) -> None:
+        """Make a launch handle invalid."""
+        self._kernels.pop(handle, None)
+
+    # Launching -----------------------------------------------------------------------------------
+    def launch_address(self) -> int:
+        """Return the address of the C launch function."""
+        return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    def take_error(self) -> BaseException | None:
+        """Return and clear the exception of this thread's last failed launch."""
+        error: BaseException | None = getattr(self._errors, "last", None)
+        self._errors.last = None
+        return error
+
+    def _launch(self, pointer: Any) -> int:
+        try:
+            self._run(pointer.contents)
+        except BaseException as error:  # noqa: BLE001 - re-raised by the caller through take_error
+            self._errors.last = error
+            return 1
+        return 0
+
+    def _run(self, launch: FlyLaunch) -> None:
+        if launch.abi_version != ABI_VERSION:
+            raise TargetError(
+                "the launch record has another ABI version",
+                code="FLY-T705",
+                value=launch.abi_version,
+            )
+        kernel = self._kernels.get(launch.function)
+        if kernel is None:
+            raise UserError(
+                "the kernel's module was unloaded", code="FLY-U715", value=launch.function
+            )
+        if max(launch.cluster) > 1:
+            raise TargetError(
+                "this architecture has no workgroup clusters",
+                code="FLY-T705",
+                value=tuple(launch.cluster),
+            )
+        geometry = Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds)
+        _check(kernel, geometry)
+        kernarg = ctypes.string_at(launch.kernarg, launch.kernarg_size)
+        observer = wanted(kernel.kernel)
+        allocations = [*self._extents(launch, kernel), *self._shared]
+        allocations += [allocation for _, allocation in self._owned.values()]
+        record = kernel.launch(geometry, kernarg, allocations, STEP_LIMIT.get(), observer)
+        deliver(record, observer)
+
+    @staticmethod
+    def _extents(launch: FlyLaunch, kernel: LoadedKernel) -> Iterator[Allocation]:
+        buffers = [a.name for a in kernel.kernel.arguments if a.kind == "global_buffer"]
+        if not launch.extent_count:
+            return
+        extents = (FlyExtent * launch.extent_count).from_address(launch.extents)
+        for extent in extents:
+            index = int(extent.argument)
+            known = buffers[index] if index < len(buffers) else ""
+            name = f"tensor argument {index}" + (f" ({known})" if known else "")
+            writable = bool(extent.flags & EXTENT_WRITABLE)
+            base = int(extent.base)
+            yield Allocation(base + int(extent.low), base + int(extent.high), writable, name)
+
+    # Streams and memory --------------------------------------------------------------------------
+    def current_stream(self, device: int) -> int:  # noqa: ARG002
+        """Return the only stream."""
+        return 0
+
+    def synchronize(self, stream: int, device: int) -> None:
+        """Return at once: launches have finished when they return."""
+
+    def allocate(self, size: int, device: int) -> int:  # noqa: ARG002
+        """Return the address of `size` new zeroed bytes."""
+        buffer = ctypes.create_string_buffer(size + _ALIGNMENT)
+        address = (ctypes.addressof(buffer) + _ALIGNMENT - 1) & -_ALIGNMENT
+        name = f"device allocation {address:#x}"
+        self._owned[address] = (buffer, Allocation(address, address + size, True, name))
+        return address
+
+    def free(self, address: int, device: int) -> None:  # noqa: ARG002
+        """Free memory that `allocate` returned.
+
+        Raises:
+            UserError: It did not.
+        """
+        if self._owned.pop(address, None) is None:
+            raise UserError(
+                "no emulated allocation has this address", code="FLY-U711", value=address
+            )
+
+    def copy_to_device(self, address: int, data: bytes | memoryview, device: int) -> None:  # noqa: ARG002
+        """Copy bytes to emulated device memory."""
+        raw = bytes(data)
+        ctypes.memmove(address, raw, len(raw))
+
+    def copy_from_device(self, address: int, size: int, device: int) -> bytes:  # noqa: ARG002
+        """Copy bytes from emulated device memory."""
+        return ctypes.string_at(address, size)
+
+    @contextmanager
+    def sharing(
+        self, address: int, size: int, *, writable: bool = True, name: str = "shared memory"
+    ) -> Iterator[None]:
+        """Let kernels access ``[address, address + size)`` of host memory inside the block."""
+        allocation = Allocation(address, address + size, writable, name)
+        self._shared.append(allocation)
+        try:
+            yield
+        finally:
+            self._shared.remove(allocation)
+
+
+def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
+    limit = min(1024, kernel.kernel.max_threads)
+    if not 0 < geometry.threads <= limit:
+        raise UserError(
+            f"kernel {kernel.kernel.name!r}: workgroup size out of range",
+            code="FLY-U720",
+            value=geometry.block,
+            allowed=f"1 to {limit} threads, as the kernel was compiled",
+        )
+    capacity = {"gfx942": 65536, "gfx950": 163840}[kernel.kernel.arch]
+    total = kernel.kernel.descriptor.group_segment + geometry.dynamic_lds
+    if total > capacity:
+        raise UserError(
+            f"kernel {kernel.kernel.name!r} asks for more LDS than the device has",
+            code="FLY-U721",
+            value=total,
+            allowed=f"up to {capacity} bytes",
+        )
+
+
+def create() -> EmulatorRuntime:
+    """Return a new emulator runtime."""
+    return EmulatorRuntime()

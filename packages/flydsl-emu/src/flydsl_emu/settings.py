@@ -1,0 +1,17 @@
+"""Settings of the emulator."""
+
+from __future__ import annotations
+
+from flydsl.config import Setting, parsers, setting
+
+__all__ = ["DEVICES", "STEP_LIMIT"]
+
+STEP_LIMIT: Setting[int] = setting(
+    "FLYDSL_EMU_STEP_LIMIT",
+    parsers.integer(1),
+    20_000_000_000,
+    "wave-instructions that one emulated launch may execute",
+)
+DEVICES: Setting[int] = setting(
+    "FLYDSL_EMU_DEVICES", parsers.integer(1, 64), 1, "number of emulated devices"
+)
