@@ -38,6 +38,8 @@ class FunctionCache:
         self._artifacts: dict[CompileKey, Artifact] = {}
         self._closures: dict[tuple[CompileKey, Hashable], Callable[..., object]] = {}
         self._dependencies: Any = None
+        self._manager: object = None
+        self._current_manager: Callable[[], object] = bool
 
     def set_hints(self, hints: Mapping[str, object]) -> None:
         """Use other compile hints from now on; what was compiled with the old ones stays."""
@@ -46,9 +48,13 @@ class FunctionCache:
             self.live.table = {}
 
     def refresh(self) -> None:
-        """Forget everything if a function, global or captured value has changed since."""
-        if self._dependencies is not None and not self._dependencies.unchanged():
+        """Forget everything if the program or the set of plugins has changed since."""
+        if self._dependencies is not None and not self._unchanged():
             self.clear()
+
+    def _unchanged(self) -> bool:
+        # Another manager means other passes and targets; tests replace it.
+        return self._current_manager() is self._manager and self._dependencies.unchanged()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -71,6 +77,10 @@ class FunctionCache:
     def store(self, key: CompileKey, artifact: Artifact, dependencies: Any) -> None:
         """Keep a compilation and what the program was traced from."""
         self._artifacts[key] = artifact
+        from flydsl.plugins.manager import plugin_manager
+
+        self._current_manager = plugin_manager
+        self._manager = plugin_manager()
         if self._dependencies is None:
             self._dependencies = dependencies
         else:
@@ -101,7 +111,7 @@ class FunctionCache:
             live.table = {}
             live.settings = settings
         if self._dependencies is not None:
-            live.unchanged = self._dependencies.unchanged
+            live.unchanged = self._unchanged
         known = live.table.setdefault(kinds, [])
         if closure not in known:
             known.append(closure)

@@ -53,7 +53,7 @@ def compile_call(function: frontend.JitFunction, call: Call) -> tuple[Artifact, 
         code=code,
         stub=stub,
         argument_format=argument_format(tuple(call.specs.values()), traced.implicit_stream),
-        kernels=tuple(kernel.symbol for kernel in traced.kernels),
+        kernels=tuple(kernel.name for kernel in code.kernels),
         implicit_stream=traced.implicit_stream,
         events=tuple(recorder.events),
     )

@@ -16,13 +16,13 @@ from flydsl.plugins.manager import load_dotted, plugin_manager
 from flydsl.plugins.payloads import CodeObject, Stage
 from flydsl.plugins.protocols import Target
 
-__all__ = ["HOST_PASS", "STUB", "Lowering", "host_request"]
+__all__ = ["HOST_PASS", "HOST_PIPELINE", "STUB", "Lowering", "host_request"]
 
 HOST_PASS = "fly-host-lowering"
 STUB = "fly_stub"
 """Name of the function that the host pass makes of a launcher."""
 
-_HOST_PIPELINE = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
+HOST_PIPELINE = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
 
 
 def host_request(llvm_ir: str, want_asm: bool = False) -> CodegenRequest:
@@ -106,7 +106,7 @@ class Lowering:
             _pass(HOST_PASS)(self.module, self.target, kernels=code.kernels)
         self._after(HOST_PASS)
         with self.recorder.step("host", "convert"):
-            mlir.run_pipeline(self.module, _HOST_PIPELINE)
+            mlir.run_pipeline(self.module, HOST_PIPELINE)
         self._after("host-llvm")
         with self.recorder.step("host", "translate"):
             # Translating an invalid module would end the process.
