@@ -36,6 +36,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-T620": "Device code refers to a function that nothing defines.",
         "FLY-T621": "The external linker cannot be started.",
         "FLY-T622": "The external linker reports an error.",
+        "FLY-T623": "The kernel has inline assembly and there is no external assembler.",
+        "FLY-T624": "The external assembler cannot be started or rejects the kernel.",
         "FLY-T630": "An operation has no lowering for AMD GPUs.",
         "FLY-T631": "A mathematical function is not available for the element type.",
         "FLY-T632": "A shuffle is wider than a wave, or moves a type that it cannot.",

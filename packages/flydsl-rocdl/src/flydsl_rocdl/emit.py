@@ -13,7 +13,7 @@ from flydsl.plugins.payloads import CodeObject
 from flydsl_rocdl import devlib, hsaco
 from flydsl_rocdl.llvm_options import LLVM_OPTIONS
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, location_of
-from flydsl_rocdl.settings import LLD
+from flydsl_rocdl.settings import LLD, LLVM_MC
 from flydsl_rocdl.target import RocdlTarget
 
 __all__ = ["TRIPLE", "emit", "to_llvm_ir"]
@@ -23,6 +23,7 @@ TRIPLE = "amdgcn-amd-amdhsa"
 _BACK_END_ERROR = "FLY-T424"
 _TRANSLATED = frozenset({"llvm", "rocdl"})
 _LIBRARY_CALL = re.compile(r"@(__oc[a-z]+_\w+)")
+_INLINE_ASSEMBLY = re.compile(r"\bcall [^@\n]* asm ")
 _FUNCTION_IN_MESSAGE = re.compile(r"in function '?([\w.$]+)")
 _LDS_MESSAGE = re.compile(r"local memory \((\d+)\) exceeds limit \((\d+)\)")
 
@@ -156,24 +157,30 @@ def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObjec
         CompilerBug: The module is not what the pipeline should leave.
     """
     llvm_ir = to_llvm_ir(module)
+    inline_assembly = _INLINE_ASSEMBLY.search(llvm_ir) is not None
     request = codegen.CodegenRequest(
         llvm_ir=llvm_ir,
         triple=TRIPLE,
         cpu=target.arch,
         features=target.llvm_features,
         opt_level=options.opt_level,
-        want_asm=options.dump_ir,
+        want_object=not inline_assembly,
+        want_asm=options.dump_ir or inline_assembly,
         options=codegen.checked_options(dict(options.llvm_options), LLVM_OPTIONS),
     )
     try:
+        program = hsaco.find_assembler(LLVM_MC.get()) if inline_assembly else ""
         result = codegen.shared_worker().compile(request)
+        relocatable = result.object
+        if inline_assembly:
+            relocatable = hsaco.assemble(result.asm, program, target.arch, target.llvm_features)
     except TargetError as error:
         raise _explain(error, module, target) from error
     lld = LLD.get()
     if lld is None:
-        data = hsaco.link_object(result.object)
+        data = hsaco.link_object(relocatable)
     else:
-        data = hsaco.link_with_lld(result.object, str(lld))
+        data = hsaco.link_with_lld(relocatable, str(lld))
     return CodeObject(
         format=target.object_format,
         target=target.spec,

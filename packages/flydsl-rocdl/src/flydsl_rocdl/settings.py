@@ -6,10 +6,16 @@ from pathlib import Path
 
 from flydsl.config import Setting, parsers, setting
 
-__all__ = ["LLD", "VISIBLE_DEVICES"]
+__all__ = ["LLD", "LLVM_MC", "VISIBLE_DEVICES"]
 
 LLD: Setting[Path | None] = setting(
     "FLYDSL_ROCDL_LLD", parsers.path, None, "external ld.lld to link code objects with"
+)
+LLVM_MC: Setting[Path | None] = setting(
+    "FLYDSL_ROCDL_LLVM_MC",
+    parsers.path,
+    None,
+    "llvm-mc with the AMDGPU assembler, for kernels with inline assembly",
 )
 VISIBLE_DEVICES: Setting[tuple[str, ...]] = setting(
     "HIP_VISIBLE_DEVICES",

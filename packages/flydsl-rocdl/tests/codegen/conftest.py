@@ -77,3 +77,9 @@ def objdump() -> Callable[..., str]:
 def lld() -> str:
     """Path of an ``ld.lld``."""
     return _tool("ld.lld")
+
+
+@pytest.fixture
+def llvm_mc() -> str:
+    """Path of an ``llvm-mc``."""
+    return _tool("llvm-mc")

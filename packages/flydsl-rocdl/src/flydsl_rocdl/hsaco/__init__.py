@@ -6,6 +6,7 @@ another relocation type, add it to `relocate.py`; another section kind, to `sect
 
 from __future__ import annotations
 
+from flydsl_rocdl.hsaco.assemble import assemble, find_assembler
 from flydsl_rocdl.hsaco.elf import (
     ElfFile,
     ElfRelocation,
@@ -22,6 +23,8 @@ __all__ = [
     "ElfRelocation",
     "ElfSection",
     "ElfSymbol",
+    "assemble",
+    "find_assembler",
     "kernel_infos",
     "link_object",
     "link_with_lld",

@@ -10,7 +10,7 @@ import pytest
 from flydsl.config import scope
 from flydsl.errors import CompilerBug, TargetError
 from flydsl.plugins.payloads import CodeObject
-from flydsl_rocdl.hsaco import read_elf
+from flydsl_rocdl.hsaco import find_assembler, read_elf
 
 Build = Callable[..., CodeObject]
 
@@ -217,3 +217,33 @@ def test_an_operation_without_translation_is_an_error_not_a_crash(kernel: Build)
     with pytest.raises(TargetError, match=r"arith\.truncf on f32, f8E4M3FN") as caught:
         kernel(body, f"%x: f32, %a: {pointer}")
     assert str(caught.value.location) == "kernel.py:9"
+
+
+ASSEMBLY = f"""
+  %y = llvm.inline_asm has_side_effects "v_mul_f32 $0, 2.0, $1", "=v,v" %x : (f32) -> f32
+  "fly.ptr_store"(%y, %a) : (f32, {GLOBAL}) -> ()
+"""
+
+
+def test_inline_assembly_goes_through_an_assembler(kernel: Build, llvm_mc: str) -> None:
+    with scope(FLYDSL_ROCDL_LLVM_MC=Path(llvm_mc)):
+        code = kernel(ASSEMBLY, f"%a: {GLOBAL}, %x: f32", "gfx942:xnack-")
+    assert "v_mul_f32" in code.isa
+    assert code.kernels[0].name == "k"
+
+
+def test_a_mistake_in_inline_assembly_is_reported(kernel: Build, llvm_mc: str) -> None:
+    body = ASSEMBLY.replace("v_mul_f32", "v_mull_f32")
+    with scope(FLYDSL_ROCDL_LLVM_MC=Path(llvm_mc)), pytest.raises(TargetError) as caught:
+        kernel(body, f"%a: {GLOBAL}, %x: f32")
+    assert caught.value.code == "FLY-T624"
+    assert str(caught.value.location) == "kernel.py:7"
+
+
+def test_without_an_assembler_inline_assembly_says_what_to_install(kernel: Build) -> None:
+    missing = Path("/nonexistent/llvm-mc")
+    with scope(FLYDSL_ROCDL_LLVM_MC=missing), pytest.raises(TargetError, match="cannot start"):
+        kernel(ASSEMBLY, f"%a: {GLOBAL}, %x: f32")
+    with pytest.raises(TargetError, match="needs an external assembler") as caught:
+        find_assembler(None, candidates=("no-such-program",))
+    assert "FLYDSL_ROCDL_LLVM_MC" in caught.value.hint
