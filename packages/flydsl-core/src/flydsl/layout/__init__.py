@@ -1,23 +1,92 @@
-"""The layout algebra: pure Python, usable in a REPL, inside kernels and in the compiler alike.
+"""The layout algebra: plain Python objects, usable without a device, a kernel or MLIR.
 
-Modules, low to high: `leaf` (the leaf protocol), `basis`, `tuples`, `evaluate`, `swizzle`, `layouts`
-and `composed` (the objects), `text` (canonical text), `walk` (leaves), then the operations.
+A `Layout` maps coordinates to integers by ``shape:stride``. Modules, low to high: `leaf` (integers
+known now or at run time), `basis`, `tuples`, `evaluate`, `swizzle`, `layouts`, `composed` (objects),
+`modes` (queries and surgery), `construct`, `coordinates`, `compose` (composition, complement,
+inverses), `divide` (divides and products), `recast`, `text` (`parse`).
 
-To add an operation: write it in the module of its kind (or a new one) with the functions of `leaf`
-as its only arithmetic, deciding only on static ints, widths and divisors; export it here; test it
-against brute force over all coordinates in ``tests/unit/layout``.
+To add a function, write it on the objects here with arithmetic from `leaf` only, so that it works
+for static, symbolic and SSA leaves alike; export it below, and list it in
+`flydsl.dialects.algebra` to make it an operation.
 """
 
-from __future__ import annotations
-
+from flydsl.layout import evaluate, leaf
 from flydsl.layout.basis import Basis, E
+from flydsl.layout.compose import coalesce, complement, composition, left_inverse, right_inverse
 from flydsl.layout.composed import ComposedLayout, CoordTensor, Tile
+from flydsl.layout.construct import (
+    make_composed_layout,
+    make_coord,
+    make_fragment_layout_like,
+    make_identity_layout,
+    make_layout,
+    make_layout_like,
+    make_ordered_layout,
+    make_shape,
+    make_stride,
+    make_tile,
+)
+from flydsl.layout.coordinates import crd2idx, get_1d_coord, get_flat_coord, idx2crd
+from flydsl.layout.divide import (
+    blocked_product,
+    flat_divide,
+    flat_product,
+    logical_divide,
+    logical_product,
+    make_layout_tv,
+    raked_product,
+    tile_to_shape,
+    tiled_divide,
+    tiled_product,
+    zipped_divide,
+    zipped_product,
+)
 from flydsl.layout.layouts import Layout
-from flydsl.layout.leaf import Dyn, DynamicLeaf
+from flydsl.layout.leaf import Dyn, DynamicLeaf, Leaf
+from flydsl.layout.modes import (
+    append,
+    coprofile,
+    coshape,
+    cosize,
+    depth,
+    dice,
+    get,
+    group,
+    prepend,
+    rank,
+    select,
+    size,
+    slice,
+    take,
+)
+from flydsl.layout.recast import recast_layout
 from flydsl.layout.swizzle import CoordSwizzle, Swizzle
 from flydsl.layout.text import parse, to_text
+from flydsl.layout.tuples import (
+    IntTuple,
+    ceil_div,
+    compatible,
+    congruent,
+    elem_less,
+    equal,
+    format_tuple,
+    has_none,
+    int_tuple_add,
+    int_tuple_div,
+    int_tuple_mod,
+    int_tuple_mul,
+    int_tuple_product,
+    int_tuple_product_each,
+    int_tuple_product_like,
+    int_tuple_sub,
+    make_int_tuple,
+    normalize,
+    shape_div,
+    weakly_congruent,
+)
 from flydsl.layout.walk import (
     dynamic_leaves,
+    get_leaves,
     leaves,
     map_leaves,
     operand_leaves,
@@ -34,16 +103,86 @@ __all__ = [
     "Dyn",
     "DynamicLeaf",
     "E",
+    "IntTuple",
     "Layout",
+    "Leaf",
     "Swizzle",
     "Tile",
+    "append",
+    "blocked_product",
+    "ceil_div",
+    "coalesce",
+    "compatible",
+    "complement",
+    "composition",
+    "congruent",
+    "coprofile",
+    "coshape",
+    "cosize",
+    "crd2idx",
+    "depth",
+    "dice",
     "dynamic_leaves",
+    "elem_less",
+    "equal",
+    "evaluate",
+    "flat_divide",
+    "flat_product",
+    "format_tuple",
+    "get",
+    "get_1d_coord",
+    "get_flat_coord",
+    "get_leaves",
+    "group",
+    "has_none",
+    "idx2crd",
+    "int_tuple_add",
+    "int_tuple_div",
+    "int_tuple_mod",
+    "int_tuple_mul",
+    "int_tuple_product",
+    "int_tuple_product_each",
+    "int_tuple_product_like",
+    "int_tuple_sub",
+    "leaf",
     "leaves",
+    "left_inverse",
+    "logical_divide",
+    "logical_product",
+    "make_composed_layout",
+    "make_coord",
+    "make_fragment_layout_like",
+    "make_identity_layout",
+    "make_int_tuple",
+    "make_layout",
+    "make_layout_like",
+    "make_layout_tv",
+    "make_ordered_layout",
+    "make_shape",
+    "make_stride",
+    "make_tile",
     "map_leaves",
+    "normalize",
     "operand_leaves",
     "parse",
+    "prepend",
+    "raked_product",
+    "rank",
     "rebuild",
     "rebuild_from_operands",
+    "recast_layout",
+    "right_inverse",
+    "select",
+    "shape_div",
+    "size",
+    "slice",
     "symbolic",
+    "take",
+    "tile_to_shape",
+    "tiled_divide",
+    "tiled_product",
     "to_text",
+    "weakly_congruent",
+    "zipped_divide",
+    "zipped_product",
 ]

@@ -25,11 +25,11 @@ from flydsl.layout.tuples import (
 __all__ = [
     "Mode",
     "Term",
+    "check_coord",
     "codomain_profile",
     "continues",
     "dice_tuple",
     "evaluate",
-    "check_coord",
     "extended_modes",
     "fits_profile",
     "flat_modes",
