@@ -154,11 +154,10 @@ def _mlir() -> Iterator[Finding]:
 
 def _codegen() -> Iterator[Finding]:
     works, detail = _in_child(
-        "import platform\n"
         "from flydsl.codegen import CodegenRequest, shared_worker\n"
-        "machine = {'arm64': 'aarch64'}.get(platform.machine().lower(), platform.machine())\n"
+        "from flydsl.codegen.machine_code import host_triple\n"
         "source = 'define void @f() { ret void }'\n"
-        "request = CodegenRequest(source, machine + '-unknown-linux-gnu')\n"
+        "request = CodegenRequest(source, host_triple())\n"
         "assert shared_worker().compile(request).object\n"
     )
     version = installed_version("llvmlite")

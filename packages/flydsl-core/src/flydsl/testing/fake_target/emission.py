@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 from typing import Any
 
 from flydsl import codegen, mlir
+from flydsl.codegen.machine_code import host_triple
 from flydsl.config import CompileOptions
 from flydsl.errors import CompilerBug
 from flydsl.plugins.payloads import CodeObject, KernelArg, KernelInfo
 from flydsl.plugins.protocols import MlirModule, Target
 from flydsl.testing.fake_target.lowering import argument_layout
 
-__all__ = ["emit", "host_triple"]
-
-
-def host_triple() -> str:
-    """Return the LLVM triple of this machine for ELF objects."""
-    machine = platform.machine().lower()
-    return f"{'aarch64' if machine == 'arm64' else machine}-unknown-linux-gnu"
+__all__ = ["emit"]
 
 
 def emit(module: MlirModule, target: Target, options: CompileOptions) -> CodeObject:
