@@ -1,8 +1,8 @@
 """The layout algebra: plain Python objects, usable without a device, a kernel or MLIR.
 
 A `Layout` maps coordinates to integers by ``shape:stride``. Modules, low to high: `leaf` (integers
-known now or at run time), `basis`, `tuples`, `evaluate`, `swizzle`, `layouts`, `composed` (objects),
-`modes` (queries and surgery), `construct`, `coordinates`, `compose` (composition, complement,
+known now or at run time), `basis`, `tuples`, `evaluate`, `swizzle`, `layouts`, `composed`
+(objects), `modes` (surgery), `queries`, `construct`, `compose` (composition, complement,
 inverses), `divide` (divides and products), `recast`, `text` (`parse`).
 
 To add a function, write it on the objects here with arithmetic from `leaf` only, so that it works
@@ -26,7 +26,6 @@ from flydsl.layout.construct import (
     make_stride,
     make_tile,
 )
-from flydsl.layout.coordinates import crd2idx, get_1d_coord, get_flat_coord, idx2crd
 from flydsl.layout.divide import (
     blocked_product,
     flat_divide,
@@ -45,19 +44,37 @@ from flydsl.layout.layouts import Layout
 from flydsl.layout.leaf import Dyn, DynamicLeaf, Leaf
 from flydsl.layout.modes import (
     append,
-    coprofile,
-    coshape,
-    cosize,
     depth,
     dice,
     get,
+    get_,
     group,
     prepend,
     rank,
     select,
-    size,
-    slice,
+    slice,  # noqa: A004 - the established name
+    slice_and_offset,
     take,
+)
+from flydsl.layout.queries import (
+    composed_get_inner,
+    composed_get_offset,
+    composed_get_outer,
+    coprofile,
+    coshape,
+    cosize,
+    crd2idx,
+    crd2offset,
+    get_1d_coord,
+    get_flat_coord,
+    get_hier_coord,
+    get_iter,
+    get_layout,
+    get_scalar,
+    get_shape,
+    get_stride,
+    idx2crd,
+    size,
 )
 from flydsl.layout.recast import recast_layout
 from flydsl.layout.swizzle import CoordSwizzle, Swizzle
@@ -114,12 +131,16 @@ __all__ = [
     "coalesce",
     "compatible",
     "complement",
+    "composed_get_inner",
+    "composed_get_offset",
+    "composed_get_outer",
     "composition",
     "congruent",
     "coprofile",
     "coshape",
     "cosize",
     "crd2idx",
+    "crd2offset",
     "depth",
     "dice",
     "dynamic_leaves",
@@ -130,9 +151,16 @@ __all__ = [
     "flat_product",
     "format_tuple",
     "get",
+    "get_",
     "get_1d_coord",
     "get_flat_coord",
+    "get_hier_coord",
+    "get_iter",
+    "get_layout",
     "get_leaves",
+    "get_scalar",
+    "get_shape",
+    "get_stride",
     "group",
     "has_none",
     "idx2crd",
@@ -176,6 +204,7 @@ __all__ = [
     "shape_div",
     "size",
     "slice",
+    "slice_and_offset",
     "symbolic",
     "take",
     "tile_to_shape",

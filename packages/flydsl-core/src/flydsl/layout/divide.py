@@ -12,7 +12,8 @@ from flydsl.layout.composed import ComposedLayout, CoordTensor, Tile
 from flydsl.layout.construct import make_ordered_layout, make_tile
 from flydsl.layout.layouts import Layout
 from flydsl.layout.leaf import DynamicLeaf
-from flydsl.layout.modes import append, cosize, size
+from flydsl.layout.modes import append
+from flydsl.layout.queries import cosize, size
 from flydsl.layout.tuples import IntTuple, ceil_div, int_tuple_product, normalize
 
 __all__ = [

@@ -13,7 +13,15 @@ from flydsl.layout.layouts import Layout, linear_coord
 from flydsl.layout.leaf import Leaf
 from flydsl.layout.modes import as_layout_like, require_integers
 from flydsl.layout.swizzle import Swizzle
-from flydsl.layout.tuples import IntTuple, flatten, int_tuple_product, map_tuple, normalize
+from flydsl.layout.tuples import (
+    IntTuple,
+    flatten,
+    int_tuple_add,
+    int_tuple_product,
+    int_tuple_product_like,
+    map_tuple,
+    normalize,
+)
 
 __all__ = [
     "composed_get_inner",
@@ -108,16 +116,24 @@ def _coshape_at(modes: list[ev.Mode], profile: IntTuple, path: tuple[int, ...]) 
 
 
 def _composed_coshape(x: ComposedLayout) -> IntTuple:
-    outer = coshape(x.outer)
+    reach = int_tuple_add(x.offset, coshape(x.outer))
     if isinstance(x.inner, Layout):
-        return _inner_coshape(x, outer)
-    if not isinstance(x.inner, Swizzle):
-        return outer
-    assert not isinstance(outer, tuple)
-    reach = leaf.add(x.offset, outer)
-    if isinstance(reach, int) and reach <= 1 << x.inner.source[0]:
-        return reach
-    return leaf.mul(leaf.ceildiv(reach, x.inner.block), x.inner.block)
+        return _inner_coshape(x, reach)
+    if isinstance(x.inner, Swizzle):
+        if isinstance(reach, int) and reach <= 1 << x.inner.source[0]:
+            return reach
+        return _round_up(reach, x.inner.block)
+    return _round_up_at(reach, x.inner.col, 1 << (x.inner.mask + x.inner.base_col))
+
+
+def _round_up(x: Leaf, unit: int) -> Leaf:
+    return leaf.mul(leaf.ceildiv(x, unit), unit)
+
+
+def _round_up_at(x: IntTuple, path: tuple[int, ...], unit: int) -> IntTuple:
+    if not path:
+        return _round_up(x, unit)
+    return tuple(_round_up_at(e, path[1:], unit) if i == path[0] else e for i, e in enumerate(x))
 
 
 def _inner_coshape(x: ComposedLayout, outer: IntTuple) -> IntTuple:
