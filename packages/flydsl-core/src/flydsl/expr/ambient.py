@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 IRValue: TypeAlias = Any
-"""An ``mlir.ir.Value``; only `flydsl.mlir` imports the bindings, so they have no static type here."""
+"""An ``mlir.ir.Value``; without a static type, because only `flydsl.mlir` imports the bindings."""
 IRType: TypeAlias = Any
 """An ``mlir.ir.Type``."""
 

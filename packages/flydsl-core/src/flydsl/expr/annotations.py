@@ -70,7 +70,7 @@ else:
 
 
 def is_constexpr(annotation: object) -> bool:
-    """Return whether an annotation makes a parameter compile-time (``Constexpr`` or ``type[T]``)."""
+    """Return whether an annotation means compile-time (``Constexpr`` or ``type[T]``)."""
     if annotation is Constexpr or isinstance(annotation, ConstexprKind) or annotation is type:
         return True
     return getattr(annotation, "__origin__", None) is type

@@ -54,7 +54,7 @@ def index_type(session: Session) -> IRType:
 
 
 def constant(session: Session, type_text: str, value: int | float) -> IRValue:
-    """Create an ``arith.constant`` of a builtin scalar type.
+    """Create an ``arith.constant`` of a builtin scalar type, or a splat of a vector of one.
 
     Integers are taken modulo two to the width; floats must be exact in the type.
     """
@@ -70,6 +70,10 @@ def constant(session: Session, type_text: str, value: int | float) -> IRValue:
 
 def _constant_attribute(session: Session, kind: IRType, text: str, value: int | float) -> Any:
     ir = session.ir
+    if text.startswith("vector<"):
+        element = text[text.rindex("x", 0, -1) + 1 : -1] if "index" not in text else "index"
+        scalar = _constant_attribute(session, session.type(element), element, value)
+        return ir.DenseElementsAttr.get_splat(kind, scalar)
     if isinstance(value, float):
         return ir.FloatAttr.get(kind, value)
     if text == "index":

@@ -1,7 +1,7 @@
 """``fx.make_layout``, ``fx.logical_divide``, … : the public functions of the layout algebra.
 
-Their rules are those of the functions of the same name in `flydsl.layout`; see `flydsl.expr.layouts`
-for when they compute and when they emit an operation.
+Their rules are those of the functions of the same name in `flydsl.layout`; `flydsl.expr.layouts`
+says when they compute and when they emit an operation.
 """
 
 from __future__ import annotations

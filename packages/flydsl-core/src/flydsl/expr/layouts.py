@@ -1,8 +1,8 @@
 """The layout algebra in expressions: plain objects where everything is known, Fly operations else.
 
 Outside a trace, and inside one for operands that are all known, the functions return objects of
-`flydsl.layout` (ints, tuples, `Layout`, …). As soon as one operand is a run-time value they emit the
-Fly operation of the same name and return a traced value.
+`flydsl.layout` (ints, tuples, `Layout`, …). As soon as one operand is a run-time value they emit
+the Fly operation of the same name and return a traced value.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ class IntTupleValue(FlyValue):
         """Return nested Python tuples of ints and numerics."""
         if self.is_leaf:
             return self.__fly_scalar__()
-        return tuple(
-            item.to_python() if isinstance(item, IntTupleValue) else item for item in self
-        )
+        return tuple(item.to_python() if isinstance(item, IntTupleValue) else item for item in self)
 
     def __len__(self) -> int:
         if self.is_leaf:

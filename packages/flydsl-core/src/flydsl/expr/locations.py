@@ -1,4 +1,4 @@
-"""Source locations for traced operations: the innermost user frame, looked up once per call site."""
+"""Locations of traced operations: the innermost user frame, looked up once per call site."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LocationTable:
 
 
 def _position(code: CodeType, at: int) -> tuple[int, int]:
-    """Return the line and zero-based column of an instruction (first line of the code if unknown)."""
+    """Return line and zero-based column of an instruction (the code's first line if unknown)."""
     for index, (line, _, column, _) in enumerate(code.co_positions()):
         if index * 2 >= at:
             return line or code.co_firstlineno, column or 0

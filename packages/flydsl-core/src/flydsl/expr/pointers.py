@@ -288,7 +288,9 @@ def get_dyn_shared(dtype: Any = None) -> Pointer:
         return Pointer(fly.get_dyn_shared(kind.ir_text), None, kind)
 
 
-def make_ptr(kind: PointerType, args: Any = (), dict_attrs: dict[str, Any] | None = None) -> Pointer:
+def make_ptr(
+    kind: PointerType, args: Any = (), dict_attrs: dict[str, Any] | None = None
+) -> Pointer:
     """Return a pointer of a target's own space made from up to four values."""
     from flydsl.dialects import fly
 
@@ -328,5 +330,5 @@ def ptr_store(value: Any, pointer: Any) -> None:
 
 
 def make_view(iterator: Any, layout: Any) -> Any:
-    """Return the tensor of a pointer and a layout, or the coordinate tensor of a base coordinate."""
+    """Return the tensor of a pointer (or base coordinate) and a layout."""
     return apply("make_view", iterator, layout)

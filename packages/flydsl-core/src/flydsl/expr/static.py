@@ -12,7 +12,7 @@ __all__ = ["const_expr", "range_constexpr"]
 
 
 def const_expr(value: Any) -> Any:
-    """Return a compile-time condition as it is; ``if const_expr(x)`` is decided while tracing.
+    """Check that a condition is compile-time and return it; for an ``if`` decided while tracing.
 
     Raises:
         UserRuntimeError: `value` is known only at run time.
@@ -29,7 +29,7 @@ def const_expr(value: Any) -> Any:
 
 
 def range_constexpr(*bounds: Any) -> range:
-    """Return a Python range: the loop over it is unrolled while tracing.
+    """Unroll a loop while tracing: return a Python range.
 
     Raises:
         UserRuntimeError: A bound is known only at run time.

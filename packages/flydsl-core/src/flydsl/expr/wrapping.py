@@ -44,9 +44,7 @@ def wrap(value: IRValue, element: type[Numeric] | None = None) -> Any:
         return make(value, kind, element)
     number = scalar_from_ir(value)
     if number is None:
-        raise UserTypeError(
-            "this IR value has no DSL form", code="FLY-U235", value=str(value.type)
-        )
+        raise UserTypeError("this IR value has no DSL form", code="FLY-U235", value=str(value.type))
     return number
 
 
@@ -145,4 +143,3 @@ def _integer_operand(value: Numeric) -> Any:
 
         return value.to(Int32).ir_value()  # type: ignore[attr-defined]
     return value.ir_value()
-

@@ -12,7 +12,7 @@ for static, symbolic and SSA leaves alike; export it below, and list it in
 
 from flydsl.layout import evaluate, leaf
 from flydsl.layout.basis import Basis, E
-from flydsl.layout.compose import coalesce, complement, composition, left_inverse, right_inverse
+from flydsl.layout.compose import composition
 from flydsl.layout.composed import ComposedLayout, CoordTensor, Tile
 from flydsl.layout.construct import (
     make_composed_layout,
@@ -40,6 +40,7 @@ from flydsl.layout.divide import (
     zipped_divide,
     zipped_product,
 )
+from flydsl.layout.inverses import complement, left_inverse, right_inverse
 from flydsl.layout.layouts import Layout
 from flydsl.layout.leaf import Dyn, DynamicLeaf, Leaf
 from flydsl.layout.modes import (
@@ -77,6 +78,7 @@ from flydsl.layout.queries import (
     size,
 )
 from flydsl.layout.recast import recast_layout
+from flydsl.layout.simplify import coalesce
 from flydsl.layout.swizzle import CoordSwizzle, Swizzle
 from flydsl.layout.text import parse, to_text
 from flydsl.layout.tuples import (

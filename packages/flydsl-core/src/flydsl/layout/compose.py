@@ -119,7 +119,9 @@ def _step_stride(domain: _Domain, digits: list[Leaf]) -> Stride:
         if isinstance(out, int) and out == 0:
             out = moved
         elif isinstance(out, Basis) or isinstance(moved, Basis):
-            if not (isinstance(out, Basis) and isinstance(moved, Basis) and out.modes == moved.modes):
+            if not (
+                isinstance(out, Basis) and isinstance(moved, Basis) and out.modes == moved.modes
+            ):
                 raise domain.refuse("one step moves along two coordinates at once")
             out = Basis(leaf.add(out.value, moved.value), out.modes)
         else:
@@ -314,5 +316,3 @@ def composition(a: object, b: object) -> Any:
     if isinstance(tiler, Tile):
         return by_mode(a, tiler, "composition", compose_layouts)
     return compose_layouts(a, tiler)
-
-

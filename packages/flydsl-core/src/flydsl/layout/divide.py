@@ -7,9 +7,10 @@ from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout import leaf
-from flydsl.layout.compose import complement, composition, right_inverse
+from flydsl.layout.compose import composition
 from flydsl.layout.composed import ComposedLayout, CoordTensor, Tile
 from flydsl.layout.construct import make_ordered_layout, make_tile
+from flydsl.layout.inverses import complement, right_inverse
 from flydsl.layout.layouts import Layout
 from flydsl.layout.leaf import DynamicLeaf
 from flydsl.layout.modes import append

@@ -18,7 +18,6 @@ from flydsl.layout.tuples import (
     flatten,
     int_tuple_add,
     int_tuple_product,
-    int_tuple_product_like,
     map_tuple,
     normalize,
 )

@@ -27,6 +27,8 @@ _DIFFERENCES = {
     "get_leaves(make_int_tuple((4,(m,8))))": ("(4,?,8)", "outside a kernel, leaves are plain"),
     "get_leaves(make_int_tuple((4,(m,8))),dynamic_only=True)": ("(?)", "as above"),
     "composition(L((m,8),(8,1)),L((4,8),(1,m)))": ("error", "not decidable before run time"),
+    "composition(L((4,8),(1,4)),8)": ("8:1", "an int n is the tiler n:1"),
+    "composition(S(2,0,3),L((8,8),(8,1)))": ("S<2,0,3> o 0 o (8,8):(8,1)", "a swizzle composes"),
     "composition(L((8,8),(8,1)),make_identity_layout((8,8)))": ("(8,8):(8,1)", "by coordinate"),
     "composition(L((8,8),(8,1)),L((2,4),(E(1),E(0))))": ("(2,4):(1,8)", "by coordinate"),
     "complement(L((4,4),(1,2)),24)": ("error", "the layout overlaps itself"),

@@ -6,6 +6,7 @@ classes share one slot, so that an operator costs little more than the operation
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar, Self
 
 from flydsl.errors import UserTypeError
@@ -13,7 +14,7 @@ from flydsl.expr.ambient import IRType, IRValue, require
 from flydsl.expr.emit import constant
 from flydsl.expr.numeric.formats import FloatFormat
 
-__all__ = ["Numeric", "NumericMeta", "dynamic_use", "named"]
+__all__ = ["Numeric", "NumericMeta", "dynamic_use", "laned", "like", "named"]
 
 _CLASSES: dict[str, type[Numeric]] = {}
 
@@ -58,6 +59,8 @@ class Numeric(metaclass=NumericMeta):
         numpy_name: NumPy's name of the type, or empty.
         storable: Whether it occupies whole bytes in memory on its own.
         format: Rounding rules of a float class.
+        is_index: Whether the IR type is ``index``.
+        lanes: Lanes of the vector form of a class (`laned`); 0 for scalars.
     """
 
     __slots__ = ("value",)
@@ -70,11 +73,14 @@ class Numeric(metaclass=NumericMeta):
     numpy_name: ClassVar[str] = ""
     storable: ClassVar[bool] = True
     format: ClassVar[FloatFormat | None] = None
+    is_index: ClassVar[bool] = False
+    lanes: ClassVar[int] = 0
 
     value: Any
 
     def __init_subclass__(cls) -> None:
-        _CLASSES[cls.__name__] = cls
+        if not cls.lanes:
+            _CLASSES[cls.__name__] = cls
 
     @classmethod
     def wrap(cls, value: IRValue) -> Self:
@@ -154,6 +160,21 @@ class Numeric(metaclass=NumericMeta):
 def named(name: str) -> type[Numeric]:
     """Return the concrete class of this name; lets lower modules refer to classes of `types`."""
     return _CLASSES[name]
+
+
+@cache
+def laned(kind: type[Numeric], lanes: int) -> type[Numeric]:
+    """Return the form of a class that holds `lanes` values in one IR vector.
+
+    It is internal to arithmetic: operators emit the same operations for it with vector types.
+    """
+    space = {"__slots__": (), "lanes": lanes, "ir_text": f"vector<{lanes}x{kind.ir_text}>"}
+    return NumericMeta(f"{kind.__name__}x{lanes}", (kind,), space)
+
+
+def like(kind: type[Numeric], text: str) -> str:
+    """Return the scalar IR type `text`, as a vector where `kind` has lanes."""
+    return f"vector<{kind.lanes}x{text}>" if kind.lanes else text
 
 
 _HINTS = {

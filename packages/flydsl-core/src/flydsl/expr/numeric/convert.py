@@ -16,17 +16,19 @@ from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.attributes import predicate
-from flydsl.expr.numeric.base import Numeric
+from flydsl.expr.numeric.base import Numeric, like
 from flydsl.expr.numeric.promote import scalar_from_ir
 
 __all__ = [
     "ROUNDING_MODES",
     "bitcast",
     "convert",
+    "convert_value",
     "fold_integer",
     "initial_value",
     "limits",
     "resize",
+    "rounding",
 ]
 
 N = TypeVar("N", bound=Numeric)
@@ -136,15 +138,27 @@ def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
             allowed="fx.Float32, fx.Int32, …",
         )
     source = type(x)
-    mode = None if rounding_mode is None else _mode(source, kind, x, rounding_mode)
+    mode = None
+    if rounding_mode is not None:
+        if x.is_static():
+            raise UserValueError(
+                "a constant is always rounded to nearest even", code="FLY-U205", value=rounding_mode
+            )
+        mode = rounding(source, kind, rounding_mode)
     if source is kind:
         return x  # type: ignore[return-value]
     if x.is_static():
         return kind.static(_fold(source, kind, x.value))
-    return kind.wrap(_dynamic(source, kind, x.value, mode))
+    return kind.wrap(convert_value(source, kind, x.value, mode))
 
 
-def _mode(source: type[Numeric], kind: type[Numeric], x: Numeric, mode: object) -> str | None:
+def rounding(source: type[Numeric], kind: type[Numeric], mode: object) -> str | None:
+    """Return MLIR's spelling of a rounding mode, None where widening makes it irrelevant.
+
+    Raises:
+        UserTypeError: A class that is no float.
+        UserValueError: An unknown mode.
+    """
     text = getattr(mode, "value", mode)
     if not (source.is_float and kind.is_float):
         raise UserTypeError(
@@ -152,12 +166,9 @@ def _mode(source: type[Numeric], kind: type[Numeric], x: Numeric, mode: object) 
             code="FLY-U205",
             value=mode,
         )
-    if x.is_static() or text not in ROUNDING_MODES:
+    if text not in ROUNDING_MODES:
         raise UserValueError(
-            "this rounding mode cannot be used here",
-            code="FLY-U205",
-            value=mode,
-            allowed=f"for run-time values, one of {', '.join(ROUNDING_MODES)}",
+            "no such rounding mode", code="FLY-U205", value=mode, allowed=", ".join(ROUNDING_MODES)
         )
     return str(text) if kind.width < source.width else None
 
@@ -172,29 +183,31 @@ def _fold(source: type[Numeric], kind: type[Numeric], value: Any) -> Any:
     return fold_integer(kind, value)
 
 
-def _dynamic(source: type[Numeric], kind: type[Numeric], value: IRValue, mode: str | None) -> Any:
-    """Emit the conversion of an IR value between two different classes."""
+def convert_value(
+    source: type[Numeric], kind: type[Numeric], value: IRValue, mode: str | None
+) -> Any:
+    """Emit the conversion of an IR value between two different classes (scalars or lanes)."""
     if kind.width == 1:
         return _nonzero(source, value)
     if source.is_integer and kind.is_integer:
         return resize(source, kind, value)
     session = require("a conversion")
     if source.is_integer:
-        if source.ir_text == "index":
-            value = emit("arith.index_castui", session.type("i64"), [value])
+        if source.is_index:
+            value = emit("arith.index_castui", session.type(like(kind, "i64")), [value])
         name = "arith.sitofp" if source.signed and source.width > 1 else "arith.uitofp"
         if kind.width >= 16:
             return emit(name, session.type(kind.ir_text), [value])
-        wide = emit(name, session.type("f32"), [value])
+        wide = emit(name, session.type(like(kind, "f32")), [value])
         return emit("arith.truncf", session.type(kind.ir_text), [wide])
     if kind.is_integer:
         if source.width < 16:
-            value = emit("arith.extf", session.type("f32"), [value])
+            value = emit("arith.extf", session.type(like(kind, "f32")), [value])
         name = "arith.fptosi" if kind.signed else "arith.fptoui"
-        if kind.ir_text != "index":
+        if not kind.is_index:
             return emit(name, session.type(kind.ir_text), [value])
-        whole = emit(name, session.type("i64"), [value])
-        return emit("arith.index_castui", session.type("index"), [whole])
+        whole = emit(name, session.type(like(kind, "i64")), [value])
+        return emit("arith.index_castui", session.type(kind.ir_text), [whole])
     return _resize_float(source, kind, value, mode)
 
 
@@ -206,7 +219,7 @@ def _resize_float(
     if kind.width > source.width:
         return emit("arith.extf", result, [value])
     if kind.width == source.width:
-        value = emit("arith.extf", session.type("f32"), [value])
+        value = emit("arith.extf", session.type(like(kind, "f32")), [value])
     attributes = None
     if mode is not None:
         code = ROUNDING_MODES.index(mode)
@@ -219,7 +232,7 @@ def _nonzero(source: type[Numeric], value: IRValue) -> Any:
     zero = constant(session, source.ir_text, 0.0 if source.is_float else 0)
     name = "arith.cmpf" if source.is_float else "arith.cmpi"
     attributes = {"predicate": predicate(13 if source.is_float else 1)}  # une, ne
-    return emit(name, session.type("i1"), [value, zero], attributes)
+    return emit(name, session.type(like(source, "i1")), [value, zero], attributes)
 
 
 def resize(source: type[Numeric], kind: type[Numeric], value: IRValue) -> IRValue:
@@ -228,7 +241,7 @@ def resize(source: type[Numeric], kind: type[Numeric], value: IRValue) -> IRValu
         return value
     result = require("a conversion").type(kind.ir_text)
     signed = source.signed and source.width > 1
-    if "index" in (source.ir_text, kind.ir_text):
+    if source.is_index or kind.is_index:
         return emit("arith.index_cast" if signed else "arith.index_castui", result, [value])
     if kind.width < source.width:
         return emit("arith.trunci", result, [value])

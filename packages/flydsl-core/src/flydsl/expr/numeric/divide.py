@@ -8,7 +8,7 @@ from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.attributes import float_attributes, predicate
-from flydsl.expr.numeric.base import Numeric, named
+from flydsl.expr.numeric.base import Numeric, like, named
 from flydsl.expr.numeric.convert import convert, fold_integer
 from flydsl.expr.numeric.promote import common_type
 
@@ -23,7 +23,7 @@ def quotient_type(common: type[Numeric]) -> type[Numeric]:
 
 
 def floor_divide(op: str, a: Numeric, b: Numeric) -> Numeric:
-    """Emit ``a // b`` (`op` ``"floordiv"``) or ``a % b`` (``"mod"``) of two numerics of one class."""
+    """Emit ``a // b`` (``"floordiv"``) or ``a % b`` (``"mod"``) of two numerics of one class."""
     kind = type(a)
     if kind.is_float:
         return _float_floor(op, a, b)
@@ -49,7 +49,7 @@ def floor_divide(op: str, a: Numeric, b: Numeric) -> Numeric:
 def _needs_adjusting(kind: type[Numeric], rest: Any, b: Numeric) -> Any:
     """Emit the condition under which truncation and flooring differ."""
     session = require("//")
-    flag = session.type("i1")
+    flag = session.type(like(kind, "i1"))
     zero = constant(session, kind.ir_text, 0)
     less, unequal = {"predicate": predicate(2)}, {"predicate": predicate(1)}
     negative = emit("arith.cmpi", flag, (rest, zero), less)
@@ -82,7 +82,7 @@ def _float_floor(op: str, a: Numeric, b: Numeric) -> Numeric:
         quotient = emit("arith.divf", result, (x, y), flags)
         return kind.wrap(emit("math.floor", result, (quotient,), flags))
     session = require("%")
-    flag = session.type("i1")
+    flag = session.type(like(kind, "i1"))
     zero = constant(session, kind.ir_text, 0.0)
     rest = emit("arith.remf", result, (x, y), flags)
     inexact = emit("arith.cmpf", flag, (rest, zero), {"predicate": predicate(6)})  # one

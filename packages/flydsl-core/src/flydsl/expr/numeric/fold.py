@@ -98,7 +98,7 @@ def _quotient(a: float, b: float) -> float:
 
 
 def _modulo(a: float, b: float) -> float:
-    """Return the remainder with the divisor's sign; NaN for an infinite dividend or zero divisor."""
+    """Return the remainder with the divisor's sign; NaN where C's fmod is."""
     if math.isinf(a) or b == 0.0 or math.isnan(a) or math.isnan(b):
         return math.nan
     rest = math.fmod(a, b)

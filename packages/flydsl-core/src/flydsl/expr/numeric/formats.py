@@ -24,9 +24,9 @@ class FloatFormat:
     Attributes:
         name: MLIR spelling (``"f8E4M3FN"``).
         exponent_bits, mantissa_bits, bias: Field widths and exponent bias.
-        specials: ``"ieee"`` has infinities and NaNs; ``"fn"`` only the all-ones NaN; ``"fnuz"`` only
-            the NaN with the code of minus zero, and no minus zero; ``"finite"`` neither; ``"scale"``
-            is unsigned exponents with one NaN (E8M0).
+        specials: ``"ieee"`` has infinities and NaNs; ``"fn"`` only the all-ones NaN; ``"fnuz"``
+            only the NaN with the code of minus zero, and no minus zero; ``"finite"`` neither;
+            ``"scale"`` is unsigned exponents with one NaN (E8M0).
     """
 
     name: str

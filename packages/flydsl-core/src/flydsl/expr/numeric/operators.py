@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import Any, Self, TypeVar
 
 from flydsl.errors import UserTypeError
+from flydsl.expr.ambient import require
 from flydsl.expr.emit import emit
 from flydsl.expr.numeric import divide, fold
 from flydsl.expr.numeric.attributes import float_attributes, predicate
-from flydsl.expr.numeric.base import Numeric, named
+from flydsl.expr.numeric.base import Numeric, like, named
 from flydsl.expr.numeric.convert import bitcast, convert, initial_value
 from flydsl.expr.numeric.promote import as_numeric, common_type
 
-__all__ = ["Arithmetic", "arithmetic", "compare", "select"]
+__all__ = ["Arithmetic", "arithmetic", "compare", "emit_arithmetic", "emit_comparison", "select"]
 
 N = TypeVar("N", bound=Numeric)
 
@@ -73,7 +74,12 @@ def arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
     if a.is_static() and b.is_static():
         x, y = convert(a, common).value, convert(b, common).value
         return common.static(fold.binary(op, common, x, y))
-    a, b = convert(a, common), convert(b, common)
+    return emit_arithmetic(op, convert(a, common), convert(b, common))
+
+
+def emit_arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
+    """Emit a binary operation on two numerics of one class (scalars or lanes)."""
+    common = type(a)
     if op in ("floordiv", "mod"):
         return divide.floor_divide(op, a, b)
     names = _NAMES[op]
@@ -92,7 +98,12 @@ def compare(op: str, a: Numeric, b: Numeric) -> Numeric:
     common = common_type(type(a), type(b), ordering)
     if a.is_static() and b.is_static():
         return boolean.static(fold.compare(op, convert(a, common).value, convert(b, common).value))
-    a, b = convert(a, common), convert(b, common)
+    return boolean.wrap(emit_comparison(op, convert(a, common), convert(b, common)))
+
+
+def emit_comparison(op: str, a: Numeric, b: Numeric) -> Any:
+    """Emit a comparison of two numerics of one class (scalars or lanes); return the IR value."""
+    common = type(a)
     signed, unsigned, real = _PREDICATES[op]
     if common.is_float:
         attributes = {"predicate": predicate(real), **(float_attributes() or {})}
@@ -100,7 +111,8 @@ def compare(op: str, a: Numeric, b: Numeric) -> Numeric:
     else:
         attributes = {"predicate": predicate(signed if common.signed else unsigned)}
         name = "arith.cmpi"
-    return boolean.wrap(emit(name, boolean.ir_type, (a.ir_value(), b.ir_value()), attributes))
+    result = require("a comparison").type(like(common, "i1"))
+    return emit(name, result, (a.ir_value(), b.ir_value()), attributes)
 
 
 def select(condition: Numeric, yes: object, no: object) -> Any:

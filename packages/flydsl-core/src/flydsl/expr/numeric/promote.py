@@ -84,7 +84,8 @@ def common_type(a: type[Numeric], b: type[Numeric], widen_bool: bool = False) ->
     that is. Two floats: the wider if that has 16 bits or more; f16 with bf16 is Float32.
 
     Args:
-        a, b: Operand classes.
+        a: Class of one operand.
+        b: Class of the other.
         widen_bool: Take `Boolean` as `Int32` (for ``+ - * / // %``).
 
     Raises:

@@ -55,6 +55,8 @@ class Float(Arithmetic):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if cls.lanes:
+            return
         cls.format = FORMATS[cls.ir_text]
         cls.width = cls.format.width
         cls.storable = cls.width >= 8
@@ -179,6 +181,7 @@ class Index(Integer):
     width = 64
     signed = False
     ir_text = "index"
+    is_index = True
     numpy_name = "uint64"
     storable = False
 

@@ -1,0 +1,263 @@
+"""Copies: copy atoms and the operations that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flydsl.errors import UserTypeError
+from flydsl.expr.ambient import IRValue
+from flydsl.expr.emit import located
+from flydsl.expr.numeric import Boolean, Numeric, as_numeric
+from flydsl.expr.tensors import Tensor
+from flydsl.expr.wrapping import FlyValue, as_operand, register_wrapper
+
+__all__ = [
+    "CopyAtom",
+    "TiledCopy",
+    "UniversalCopy",
+    "UniversalCopy8b",
+    "UniversalCopy16b",
+    "UniversalCopy32b",
+    "UniversalCopy64b",
+    "UniversalCopy128b",
+    "atom_set_value",
+    "copy",
+    "copy_atom_call",
+    "make_copy_atom",
+]
+
+
+def UniversalCopy(bits: int) -> Any:  # noqa: N802  (the name of the public API)
+    """Return the copy operation that moves `bits` bits with plain loads and stores.
+
+    Raises:
+        UserError: `bits` is no positive multiple of 8.
+    """
+    from flydsl.dialects import atoms
+
+    return atoms.UniversalCopy(bits)
+
+
+def UniversalCopy8b() -> Any:  # noqa: N802
+    """Return ``UniversalCopy(8)``."""
+    return UniversalCopy(8)
+
+
+def UniversalCopy16b() -> Any:  # noqa: N802
+    """Return ``UniversalCopy(16)``."""
+    return UniversalCopy(16)
+
+
+def UniversalCopy32b() -> Any:  # noqa: N802
+    """Return ``UniversalCopy(32)``."""
+    return UniversalCopy(32)
+
+
+def UniversalCopy64b() -> Any:  # noqa: N802
+    """Return ``UniversalCopy(64)``."""
+    return UniversalCopy(64)
+
+
+def UniversalCopy128b() -> Any:  # noqa: N802
+    """Return ``UniversalCopy(128)``."""
+    return UniversalCopy(128)
+
+
+class CopyAtom(FlyValue):
+    """One copy instruction for values of a certain width."""
+
+    __slots__ = ()
+
+    @property
+    def operation(self) -> Any:
+        """The copy operation."""
+        return self.kind.operation
+
+    @property
+    def val_bits(self) -> int:
+        """Bits of one value."""
+        return int(self.kind.bits)
+
+    @property
+    def thr_layout(self) -> Any:
+        """Layout of the threads that take part."""
+        return self.operation.thr_layout
+
+    thr_id = thr_layout
+
+    @property
+    def layout_src_tv(self) -> Any:
+        """(thread, value) to element of the source."""
+        return self.operation.src_tv(self.val_bits)
+
+    @property
+    def layout_dst_tv(self) -> Any:
+        """(thread, value) to element of the destination."""
+        return self.operation.dst_tv(self.val_bits)
+
+    @property
+    def layout_ref_tv(self) -> Any:
+        """(thread, value) to element that tilings refer to."""
+        return self.operation.ref_tv(self.val_bits)
+
+    def set_value(self, field: str | Mapping[str, Any], value: Any = None) -> CopyAtom:
+        """Return the atom with a state field set, or with all fields of a mapping set.
+
+        Raises:
+            UserError: The operation has no such state.
+        """
+        atom = self
+        fields = field if isinstance(field, Mapping) else {field: value}
+        for name, item in fields.items():
+            atom = atom_set_value(atom, name, item)
+        return atom
+
+
+class TiledCopy(CopyAtom):
+    """A copy atom repeated over threads and values of a tile."""
+
+    __slots__ = ()
+
+    @property
+    def operation(self) -> Any:
+        """The copy operation."""
+        return self.kind.atom.operation
+
+    @property
+    def val_bits(self) -> int:
+        """Bits of one value."""
+        return int(self.kind.atom.bits)
+
+    @property
+    def tile_mn(self) -> Any:
+        """Extent of the tile per mode."""
+        return self.kind.tile
+
+    @property
+    def layout_tv_tiled(self) -> Any:
+        """(thread, value) to linear coordinate in the tile."""
+        return self.kind.layout_tv
+
+
+register_wrapper("copy_atom", lambda value, kind, _: CopyAtom(value, kind))
+register_wrapper("tiled_copy", lambda value, kind, _: TiledCopy(value, kind))
+
+
+def make_copy_atom(copy_op: Any, elem_type_or_bits: Any) -> CopyAtom:
+    """Return the copy atom of an operation for values of one type.
+
+    Args:
+        copy_op: A copy operation such as ``UniversalCopy128b()``.
+        elem_type_or_bits: Numeric class, or width of a value in bits.
+
+    Raises:
+        UserError: The operation does not move a whole number of such values.
+    """
+    from flydsl.dialects import atoms, fly
+
+    if not isinstance(copy_op, atoms.CopyOp):
+        raise UserTypeError("this is not a copy operation", code="FLY-U252", value=copy_op)
+    bits = elem_type_or_bits
+    if isinstance(bits, type) and issubclass(bits, Numeric):
+        bits = bits.width
+    elif not isinstance(bits, int) or isinstance(bits, bool):
+        bits = getattr(bits, "width", None)
+    if not isinstance(bits, int):
+        raise UserTypeError(
+            "a copy atom needs a numeric class or a number of bits",
+            code="FLY-U252",
+            value=elem_type_or_bits,
+        )
+    with located():
+        return CopyAtom(fly.make_copy_atom(copy_op, bits))
+
+
+def atom_set_value(atom: Any, field: str, value: Any) -> Any:
+    """Return an atom with the state value `field` attached.
+
+    Raises:
+        UserError: The operation has no such state.
+    """
+    from flydsl.dialects import fly
+
+    number = as_numeric(value)
+    operand = value.value if isinstance(value, FlyValue) else value
+    with located():
+        if number is not None:
+            operand = number.ir_value()
+        return type(atom)(fly.atom_set_value(atom.value, field, operand))
+
+
+def _predicate(pred: Any) -> IRValue | None:
+    if pred is None:
+        return None
+    if isinstance(pred, Tensor):
+        return pred.value
+    number = as_numeric(pred)
+    if number is None:
+        raise UserTypeError(
+            "a predicate is a truth value or a register tensor", code="FLY-U252", value=pred
+        )
+    return number.to(Boolean).ir_value()  # type: ignore[attr-defined]
+
+
+def _atom(atom: Any, state: Mapping[str, Any]) -> Any:
+    if not isinstance(atom, CopyAtom):
+        raise UserTypeError("this is not a copy atom", code="FLY-U252", value=atom)
+    return atom.set_value(state) if state else atom
+
+
+def _sides(src: Any, dst: Any) -> tuple[Any, Any]:
+    for value, side in ((src, "source"), (dst, "destination")):
+        if not isinstance(value, FlyValue):
+            raise UserTypeError(f"the {side} of a copy is a tensor", code="FLY-U252", value=value)
+    source, target = getattr(src, "element", None), getattr(dst, "element", None)
+    if source is not None and target is not None and source is not target:
+        raise UserTypeError(
+            f"a copy moves bits, but the tensors hold {source.__name__} and {target.__name__}",
+            code="FLY-U243",
+            hint="load the fragment, convert it with .to(...), and store it",
+        )
+    return as_operand(src), as_operand(dst)
+
+
+def copy_atom_call(atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
+    """Run one copy instruction.
+
+    Args:
+        atom: A copy atom.
+        src: Tensor that holds exactly the values of one instruction.
+        dst: Likewise.
+        pred: Truth value, or register tensor whose first element says whether to copy. Where it
+            does not, a register destination keeps its value.
+        **state: State fields of the atom.
+
+    Raises:
+        UserError: The tensors do not fit the atom or hold different types.
+    """
+    from flydsl.dialects import fly
+
+    with located():
+        source, target = _sides(src, dst)
+        fly.copy_atom_call(_atom(atom, state).value, source, target, _predicate(pred))
+
+
+def copy(atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
+    """Copy a tensor, one instruction per coordinate of the modes after the first.
+
+    Args:
+        atom: A copy atom or tiled copy.
+        src: Source tensor; its first mode holds the values of one instruction.
+        dst: Destination of equal rank.
+        pred: Truth value, or register tensor of the rank of `src` or one less.
+        **state: State fields of the atom.
+
+    Raises:
+        UserError: Ranks or sizes differ, are not static, or do not fit the atom.
+    """
+    from flydsl.dialects import fly
+
+    with located():
+        source, target = _sides(src, dst)
+        fly.copy(_atom(atom, state).value, source, target, _predicate(pred))

@@ -1,0 +1,130 @@
+"""Shared memory of a block: `SharedAllocator`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
+from flydsl.expr.ambient import require
+from flydsl.expr.emit import located
+from flydsl.expr.numeric import BY_TEXT
+from flydsl.expr.pointers import Pointer, get_dyn_shared
+from flydsl.expr.storage import checked_alignment, open_storage, size_and_align
+
+__all__ = ["Arena", "SharedAllocator"]
+
+
+class Arena:
+    """A bump allocator over one block of memory.
+
+    Args:
+        base_alignment: Bytes that plain byte allocations are aligned to.
+    """
+
+    def __init__(self, base_alignment: int = 16) -> None:
+        self.base_alignment = checked_alignment(base_alignment, 1)
+        self.allocated_bytes = 0
+
+    def _request(self, kind: Any, alignment: Any) -> tuple[int, int]:
+        """Return size and alignment of an allocation."""
+        if isinstance(kind, int) and not isinstance(kind, bool):
+            if kind < 1:
+                raise UserValueError(
+                    "an allocation has at least one byte", code="FLY-U259", value=kind
+                )
+            size, natural = kind, self.base_alignment
+        else:
+            size, natural = size_and_align(kind)
+        return size, natural if alignment is None else checked_alignment(alignment, 1)
+
+    def _reserve(self, size: int, alignment: int) -> int:
+        """Return the offset of the next `size` bytes at a multiple of `alignment`."""
+        offset = -(-self.allocated_bytes // alignment) * alignment
+        self.allocated_bytes = offset + size
+        return offset
+
+
+class SharedAllocator(Arena):
+    """Allocates shared memory in a kernel; make one per kernel.
+
+    Args:
+        base_alignment: Least alignment of every allocation in bytes, so that vectors can be loaded
+            from and stored to arrays of narrow elements.
+        static: Each allocation becomes a fixed block of its own that the code object declares.
+            Otherwise allocations are offsets into the dynamic shared memory of the launch, whose
+            size the launch infers.
+
+    Raises:
+        UserRuntimeError: Outside a kernel, or the kernel has an allocator already.
+    """
+
+    def __init__(self, base_alignment: int = 16, *, static: bool = True) -> None:
+        super().__init__(base_alignment)
+        session = require("SharedAllocator")
+        if session.kernel is None:
+            raise UserRuntimeError("shared memory is allocated inside a kernel", code="FLY-U253")
+        if session.kernel.shared_allocator is not None:
+            raise UserRuntimeError(
+                "this kernel has a shared allocator already",
+                code="FLY-U259",
+                hint="pass the first one to the helpers that allocate",
+            )
+        self.is_static = static
+        self._scope = session.kernel
+        self._scope.shared_allocator = self
+
+    @property
+    def base_ptr(self) -> Pointer:
+        """Pointer to the start of the dynamic shared memory.
+
+        Raises:
+            UserRuntimeError: The allocator is static.
+        """
+        if self.is_static:
+            raise UserRuntimeError(
+                "a static allocator has no common base", code="FLY-U259", hint="use static=False"
+            )
+        return get_dyn_shared()
+
+    def allocate(self, kind: Any, alignment: int | None = None) -> Any:
+        """Allocate memory for a type, or a number of bytes.
+
+        Args:
+            kind: ``fx.Array[T, n]``, a numeric class, a vector type, ``fx.Align[T, n]``, or bytes.
+            alignment: Bytes; default: that of the type, at least `base_alignment`.
+
+        Returns:
+            An `Array`, a `Storage`, or for bytes a `Pointer` to `Int8`.
+
+        Raises:
+            UserError: The type cannot be stored, or the kernel is not being traced any more.
+        """
+        session = require("allocate")
+        if session.kernel is not self._scope:
+            raise UserRuntimeError("the allocator belongs to another kernel", code="FLY-U259")
+        size, natural = self._request(kind, alignment)
+        wanted = max(natural, self.base_alignment) if alignment is None else natural
+        pointer = self._static(size, wanted) if self.is_static else self._dynamic(size, wanted)
+        return pointer if isinstance(kind, int) else open_storage(pointer, kind)
+
+    def _static(self, size: int, alignment: int) -> Pointer:
+        from flydsl.dialects import fly
+        from flydsl.dialects.types import PtrType
+
+        self._reserve(size, alignment)
+        names = self._scope.statics
+        symbol = f"{self._scope.name}_shared_{len(names)}"
+        names.append(symbol)
+        with located():
+            value = fly.alloca(PtrType("i8", "shared", alignment), size, symbol)
+        return Pointer(value, None, BY_TEXT["i8"])
+
+    def _dynamic(self, size: int, alignment: int) -> Pointer:
+        if alignment > 1024:
+            raise UserTypeError(
+                "dynamic shared memory is aligned to 1024 bytes", code="FLY-U259", value=alignment
+            )
+        offset = self._reserve(size, alignment)
+        self._scope.shared_bytes = self.allocated_bytes
+        base = get_dyn_shared()
+        return base + offset if offset else base
