@@ -1,4 +1,4 @@
-"""Python values as MLIR attributes, for the attributes that users attach to kernels and launches."""
+"""Python values as MLIR attributes: what users attach to kernels and launches."""
 
 from __future__ import annotations
 

@@ -31,9 +31,7 @@ _DRIVER_MODULE = "flydsl.compiler"
 class Driver(Protocol):
     """What runs a launcher that is called outside a trace."""
 
-    def call(
-        self, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> object:
+    def call(self, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Compile `function` for these arguments if needed, and launch it."""
         ...
 
@@ -214,7 +212,7 @@ class KernelFunction(_Decorated):
             raise UserRuntimeError(
                 f"kernel {self.name!r} is called outside a launcher",
                 code="FLY-U223",
-                hint="call it in a function decorated with @flyc.jit and then .launch(grid=..., block=...)",
+                hint="call it in a @flyc.jit function and then .launch(grid=..., block=...)",
             )
         if session.kernel is not None:
             raise UserRuntimeError(

@@ -1,4 +1,4 @@
-"""`KernelLauncher`: checks a launch, emits the kernel once per block size, and the launch itself."""
+"""`KernelLauncher`: checks a launch, emits the kernel once per block size, and launches it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, KernelScope, current
-
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric import Index, Int32, Integer, Numeric, as_numeric
 from flydsl.frontend.attributes import to_attribute
@@ -93,7 +92,9 @@ class KernelLauncher:
                     shared_bytes=shared if isinstance(shared, int) else None,
                 )
             )
-        self._emit_launch(scope, symbol, (grid_dims, block_dims, cluster_dims), shared, stream, extra)
+        self._emit_launch(
+            scope, symbol, (grid_dims, block_dims, cluster_dims), shared, stream, extra
+        )
 
     def _static_block(self, block: Dims) -> tuple[int, int, int] | None:
         """Return the block size where it is compile-time; check it against the declared one."""
@@ -210,7 +211,21 @@ class KernelLauncher:
         operands.extend(flat)
         operands.append(scope.stream(stream).ir_value())
         clusters = 0 if dims[2] is None else 1
-        segments = [0, 1, 1, 1, 1, 1, 1, clusters, clusters, clusters, int(has_shared), len(flat), 1]
+        segments = [
+            0,
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            clusters,
+            clusters,
+            clusters,
+            int(has_shared),
+            len(flat),
+            1,
+        ]
         attributes = {
             "kernel": ir.SymbolRefAttr.get(["kernels", symbol]),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
@@ -246,7 +261,10 @@ def _dims(what: str, value: Any) -> Dims:
     items: Sequence[Any] = value if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(items) <= 3:
         raise UserValueError(
-            f"{what} needs one to three dimensions", code="FLY-U229", value=value, allowed="(x, y, z)"
+            f"{what} needs one to three dimensions",
+            code="FLY-U229",
+            value=value,
+            allowed="(x, y, z)",
         )
     out: list[int | Numeric] = []
     for item in items:
@@ -311,5 +329,3 @@ def _shared_bytes(smem: Any, counted: int) -> int | Numeric:
             allowed=f"at least {counted} bytes, or None to use that",
         )
     return int(number.value)
-
-

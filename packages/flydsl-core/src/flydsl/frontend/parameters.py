@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.expr.layouts import is_static_object
 from flydsl.errors import UserTypeError
 from flydsl.expr.annotations import ConstexprKind, Stream
+from flydsl.expr.layouts import is_static_object
 from flydsl.expr.numeric import Numeric, as_numeric
 from flydsl.frontend.signature import Parameter
 
 __all__ = ["argument"]
 
+
 def argument(parameter: Parameter, value: Any) -> Any:
     """Return the value that a kernel parameter takes.
 
-    Compile-time parameters take it as it is. Numbers become the declared numeric class if that loses
-    nothing, or by default `Int32`, `Float32` or `Boolean`.
+    Compile-time parameters take it as it is. Numbers become the declared numeric class if that
+    loses nothing, or by default `Int32`, `Float32` or `Boolean`.
 
     Raises:
         UserTypeError: The value does not fit the parameter or has no run-time form.

@@ -1,11 +1,12 @@
 """Rewrites a function's syntax tree so that control flow on run-time values can be traced.
 
-Bodies of ``if``, ``for range`` and ``while`` become nested functions that share the variables of the
-enclosing function through ``nonlocal``, and the statement becomes a call of `flydsl.frontend.runtime`
-with them. The runtime decides: a Python condition runs the functions as Python would; a run-time
-condition traces them into regions and merges what they assigned. ``and``, ``or``, ``not``, chained
-comparisons, ``x in y`` and conditional expressions become calls with lambdas for the operands that
-may not be evaluated, and every call goes through the runtime, which rewrites helpers on first use.
+Bodies of ``if``, ``for range`` and ``while`` become nested functions that share the variables of
+the enclosing function through ``nonlocal``, and the statement becomes a call of
+`flydsl.frontend.runtime` with them. The runtime decides: a Python condition runs the functions as
+Python would; a run-time condition traces them into regions and merges what they assigned. ``and``,
+``or``, ``not``, chained comparisons, ``x in y`` and conditional expressions become calls with
+lambdas for the operands that may not be evaluated, and every call goes through the runtime, which
+rewrites helpers on first use.
 """
 
 from __future__ import annotations

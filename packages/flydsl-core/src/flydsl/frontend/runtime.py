@@ -192,8 +192,8 @@ def while_(
             body()
         return
     while True:
-        # Whether the condition is known while tracing shows only when it is evaluated; if it is not,
-        # the loop evaluates it again in its own region and this first evaluation is dropped.
+        # Whether the condition is known while tracing shows only when it is evaluated; if it is
+        # not, the loop evaluates it again in its own region and this evaluation is dropped.
         scratch = Scratch(session, 1)
         block = scratch.block(0)
         snapshot = Snapshot([condition])

@@ -72,7 +72,6 @@ class ModuleScope:
         return self._stream if stream.value is None else stream
 
 
-
 def module_scope(session: Session) -> ModuleScope:
     """Return the scope of a trace.
 

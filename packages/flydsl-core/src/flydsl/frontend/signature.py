@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -95,7 +94,9 @@ class Signature:
         count = code.co_argcount
         names = code.co_varnames[: count + code.co_kwonlyargcount]
         defaults = function.__defaults__ or ()
-        given: dict[str, Any] = dict(zip(names[count - len(defaults) : count], defaults, strict=True))
+        given: dict[str, Any] = dict(
+            zip(names[count - len(defaults) : count], defaults, strict=True)
+        )
         given.update(function.__kwdefaults__ or {})
         method = count > 0 and names[0] == "self"
         parameters = tuple(
@@ -118,7 +119,9 @@ class Signature:
         """
         positional = [p for p in self.parameters if p.kind == "positional"]
         if len(args) > len(positional):
-            raise self._wrong(f"takes {len(positional)} positional arguments, {len(args)} were given")
+            raise self._wrong(
+                f"takes {len(positional)} positional arguments, {len(args)} were given"
+            )
         values: dict[str, Any] = {p.name: v for p, v in zip(positional, args, strict=False)}
         known = {p.name for p in self.parameters}
         for name, value in kwargs.items():
@@ -162,5 +165,3 @@ def _resolve(function: FunctionType, annotation: Any) -> Any:
         return eval(annotation, function.__globals__, scope)  # noqa: S307  (the user's own source)
     except (NameError, AttributeError):
         return None
-
-

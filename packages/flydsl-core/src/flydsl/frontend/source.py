@@ -75,7 +75,7 @@ def _block_end(lines: list[str], first: int) -> int:
 
 
 def _parse(lines: list[str], first: int, last: int) -> ast.AST | None:
-    """Parse lines `first` to `last` (one-based, inclusive) as one statement; None if they do not."""
+    """Parse lines `first` to `last` (one-based, inclusive) as one statement; None on failure."""
     text = "".join(lines[first - 1 : last])
     shift = first - 1
     if text[:1] in " \t":
