@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flydsl.errors import CompilerBug
-from flydsl.layout import DynamicLeaf, Leaf
-from flydsl.layout.leaf import LeafOp
+from flydsl.layout.leaf import DynamicLeaf, Leaf, LeafOp
 
 if TYPE_CHECKING:
     from flydsl.mlir import ir
@@ -239,6 +238,14 @@ class Emitter:
 
     def emit(self, leaf: SsaLeaf) -> ir.Value:
         """Emit the operations of a node before its anchor and return the value."""
+        # Widening an operand makes a node too: it belongs before this anchor, not the current one.
+        current, self.anchor = self.anchor, leaf.node[-1]
+        try:
+            return self._emit(leaf)
+        finally:
+            self.anchor = current
+
+    def _emit(self, leaf: SsaLeaf) -> ir.Value:
         from flydsl.mlir import ir
 
         op, a, b, width, anchor = leaf.node
