@@ -31,9 +31,11 @@ class Binder:
     Args:
         machine: The batch.
         kernel: Kernel name, for messages.
+        arch: Architecture name.
     """
 
-    def __init__(self, machine: MemoryAccess, kernel: str) -> None:
+    def __init__(self, machine: MemoryAccess, kernel: str, arch: str) -> None:
+        self.arch = arch
         self.machine = machine
         self.state = machine.state
         self.operands = Operands(machine)
@@ -139,6 +141,8 @@ class Binder:
         state = self.state
         if token == "inst":
             return Fixed(i)
+        if token == "arch":
+            return Fixed(self.arch)
         if token == "scc":
             return Fixed(state.scc)
         if token == "vcc":
@@ -235,10 +239,13 @@ class Binder:
         if kind == "mask":
             return self.operands.mask_writer(operand)
         if kind == "regs":
-            make = (
-                self.operands.scalar_writer if operand.kind == "s" else self.operands.vector_writer
-            )
-            writers = [make(operand, n) for n in range(operand.count)]
+            writers: list[Writer] = []
+            for n in range(operand.count):
+                if operand.kind == "s":
+                    writers.append(self.operands.scalar_writer(operand, n))
+                else:
+                    masked = prefix != "unmasked"
+                    writers.append(self.operands.vector_writer(operand, n, masked))
 
             files = (self.state.vector, self.state.accumulation)
 

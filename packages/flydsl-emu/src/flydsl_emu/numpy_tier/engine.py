@@ -67,7 +67,7 @@ class Batch:
         self.workgroup = workgroup
         self.groups = int(workgroup.max()) + 1 if len(workgroup) else 0
         self.parked = np.zeros(self.state.waves, np.bool_)
-        self.binder = Binder(machine, program.kernel.name)
+        self.binder = Binder(machine, program.kernel.name, program.kernel.arch)
         self.blocks: dict[int, BoundBlock] = {}
         self._backward = 0
         self._turn = 0

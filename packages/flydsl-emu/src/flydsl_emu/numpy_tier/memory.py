@@ -10,7 +10,7 @@ import numpy as np
 
 from flydsl_emu.numpy_tier.faults import AccessFault, KernelFault
 from flydsl_emu.numpy_tier.host import FIRST, Allocations, flat_view
-from flydsl_emu.numpy_tier.lanes import Lanes
+from flydsl_emu.numpy_tier.matrices import Matrices
 from flydsl_emu.numpy_tier.state import LANES, State
 from flydsl_emu.semantics.atomics import OPERATIONS
 
@@ -47,7 +47,7 @@ class LocalMemory:
     name: str
 
 
-class MemoryAccess(Lanes):
+class MemoryAccess(Matrices):
     """Loads, stores and atomics.
 
     Args:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from flydsl_emu.semantics.matrix_plan import MatrixPlan
 from flydsl_emu.semantics.value_types import Type
 
 __all__ = ["Value", "VectorApi"]
@@ -299,27 +300,18 @@ class VectorApi(Protocol):
         ...
 
     # Matrices ------------------------------------------------------------------------------------
-    def matmul(self, a: Value, b: Value, c: Value, shape: tuple[int, int, int, int]) -> Value:
-        """Products of matrices that `gather_matrix` laid out: ``c + a @ b``.
+    def matrix_multiply(
+        self, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value], plan: MatrixPlan
+    ) -> list[Value]:
+        """Return the registers of ``a @ b + c`` for operands laid out as `plan` says.
 
-        Sums are taken in double (integers exactly) and rounded once to the type of `c`.
+        Sums are taken in double (integers exactly, modulo 2**32) and rounded once to the type of
+        the accumulator. EXEC does not matter.
 
         Args:
-            a: Blocks of M x K.
-            b: Blocks of K x N.
-            c: Blocks of M x N.
-            shape: ``(blocks, M, N, K)``.
+            a: Registers (``U32``), or ``F64`` elements where `plan` says ``"values"``.
+            b: Likewise.
+            c: Accumulator registers, ``U32``.
+            plan: Layout.
         """
-        ...
-
-    def gather_matrix(
-        self, registers: Sequence[Value], index: tuple[tuple[int, int], ...], shape: tuple[int, ...]
-    ) -> Value:
-        """Collect elements: number i is lane ``index[i][1]`` of ``registers[index[i][0]]``."""
-        ...
-
-    def scatter_matrix(
-        self, matrix: Value, index: tuple[tuple[int, int], ...], registers: int
-    ) -> list[Value]:
-        """The inverse of `gather_matrix`: per-lane values of `registers` registers."""
         ...

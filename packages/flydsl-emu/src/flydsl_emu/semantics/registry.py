@@ -15,14 +15,14 @@ assembler order:
 - ``auto``: ``U32`` or ``U64`` by the operand's width, None for ``off``;
 - ``imm``: an immediate field, as a Python int;
 - ``both.`` before a result type: that operand is a source as well;
-- ``always.`` before a result type: written whatever EXEC says;
+- ``always.`` or ``unmasked.`` before a result type: written whatever EXEC says;
 - ``branch`` as a result: a uniform condition under which the wave goes to the branch target;
 - ``jump`` as a result: a uniform ``U64`` address at which the wave goes on.
 
 Implicit tokens: ``scc`` (uniform ``B1``), ``vcc`` and ``exec`` (lane masks), ``m0``, ``pc``
-(address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``old`` (previous
-value of the first result), ``oldregs`` (the same for ``regs``). A token with ``pk.`` in front is
-evaluated for the low and the high half.
+(address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``arch`` (the
+architecture's name), ``old`` (previous value of the first result), ``oldregs`` (the same for
+``regs``). A token with ``pk.`` in front is evaluated for the low and the high half.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any
 
 __all__ = ["IMPLICIT", "REGISTRY", "Semantics", "define", "find", "opcode"]
 
-IMPLICIT = frozenset(("scc", "vcc", "exec", "m0", "pc", "inst", "old", "oldregs"))
+IMPLICIT = frozenset(("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "old", "oldregs"))
 
 Function = Callable[..., Any]
 

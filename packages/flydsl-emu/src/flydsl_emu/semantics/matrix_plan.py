@@ -1,0 +1,62 @@
+"""How matrix operands lie in lanes and registers.
+
+An operand of the product holds, in lane ``(g * blocks + b) * rows + i``, element ``h * q + e`` of
+row i of block b and of column ``k = h * (groups * q) + g * q + e``, where the lane's elements come
+in `splits` runs of q. For the usual instructions there is one run, so a lane holds consecutive k;
+f8f6f4 with 8-bit elements has two.
+
+Results and accumulators stack the rows of all blocks: row r and column j are register
+``r // (G * R) * G + r % G``, lane ``r // G % R * n + j`` with R = 64 / n, and G = 4, or 1 for f64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LANES", "MatrixPlan", "Side"]
+
+LANES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One operand of the product.
+
+    Attributes:
+        format: ``"f16"``, ``"bf16"``, ``"f32"``, ``"f64"``, ``"i8"``: packed in registers; or
+            ``"values"``: one ``F64`` per element, already unpacked.
+        splits: Runs of consecutive k in a lane.
+    """
+
+    format: str
+    splits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixPlan:
+    """Shape and layout of one matrix product ``d = a @ b + c``.
+
+    Attributes:
+        m, n, k: Shape of one block's product: m x k times k x n.
+        blocks: Independent blocks.
+        a, b: The operands; `b` lies like the transpose of an n x k matrix.
+        accumulator: ``"f32"``, ``"f64"`` or ``"i32"``.
+    """
+
+    m: int
+    n: int
+    k: int
+    blocks: int
+    a: Side
+    b: Side
+    accumulator: str
+
+    @property
+    def interleave(self) -> int:
+        """Consecutive rows that a lane's registers hold."""
+        return 1 if self.accumulator == "f64" else 4
+
+    @property
+    def results(self) -> int:
+        """Accumulator elements of one lane."""
+        return self.m * self.n * self.blocks // LANES
