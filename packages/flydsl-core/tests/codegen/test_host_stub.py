@@ -43,7 +43,9 @@ KERNEL = KernelInfo(
 MODULE = f"""
 module attributes {{gpu.container_module}} {{
   gpu.module @kernels {{
-    gpu.func @k_0() kernel {{ gpu.return }}
+    gpu.func @k_0(%p: {PTR}, %m: i32, %n: i32, %s: i64, %flag: i1, %h: f16) kernel {{
+      gpu.return
+    }}
   }}
   func.func @launch(%flag: i1, %p: {PTR}, %m: i32, %n: i32, %s: i64, %h: f16, %st: i64) {{
     %c1 = arith.constant 1 : i32

@@ -17,10 +17,15 @@ from flydsl.dialects import tiled
 from flydsl.dialects.types import CopyAtomType, MmaAtomType, PtrType
 from flydsl.dialects.views import View, make_view
 from flydsl.errors import UserTypeError, UserValueError
+from flydsl.layout.leaf import Leaf
 
 __all__ = ["ALGEBRA", "layout_of"]
 
 Function = Callable[..., Any]
+
+
+def _named(name: str) -> Function:
+    return lambda *a, **k: getattr(fl, name)(*a, **k)
 
 
 def layout_of(x: Any) -> Any:
@@ -62,10 +67,10 @@ def _iterator(tensor: Any) -> Any:
     return tensor.pointer if isinstance(tensor, View) else tensor.base
 
 
-def _leaf(x: Any, what: str) -> fl.Leaf:
+def _leaf(x: Any, what: str) -> Leaf:
     if isinstance(x, tuple) or x is None:
         raise UserTypeError(f"{what} is not a single integer", code="FLY-U318", value=str(x))
-    leaf: fl.Leaf = x
+    leaf: Leaf = x
     return leaf
 
 
@@ -162,9 +167,9 @@ _TUPLES = (
 
 ALGEBRA: Mapping[str, Function] = MappingProxyType(
     {
-        **{name: _lifted(getattr(fl, name)) for name in _LIFTED},
-        **{name: _of_layout(getattr(fl, name)) for name in _QUERIES},
-        **{name: getattr(fl, name) for name in _TUPLES},
+        **{name: _lifted(_named(name)) for name in _LIFTED},
+        **{name: _of_layout(_named(name)) for name in _QUERIES},
+        **{name: _named(name) for name in _TUPLES},
         "crd2idx": lambda coord, layout: fl.crd2idx(coord, layout_of(layout)),
         "make_view": _view,
         "get_iter": _iterator,
@@ -177,12 +182,12 @@ ALGEBRA: Mapping[str, Function] = MappingProxyType(
         "composed_get_outer": lambda x: x.outer,
         "get": _get,
         "slice": _slice,
-        "dice": _of_layout(fl.dice),
+        "dice": _of_layout(_named("dice")),
         "select": lambda x, *, indices: _lifted(fl.select)(x, indices),
         "take": lambda x, *, begin, end: _lifted(fl.take)(x, begin, end),
         "group": lambda x, *, begin, end: _lifted(fl.group)(x, begin, end),
-        "append": _many(fl.append),
-        "prepend": _many(fl.prepend),
+        "append": _many(_named("append")),
+        "prepend": _many(_named("prepend")),
         "recast_layout": _lifted(_recast),
         "add_offset": _add_offset,
         "apply_swizzle": _apply_swizzle,

@@ -10,6 +10,7 @@ from flydsl.dialects import types as ft
 from flydsl.dialects.definition import OPS
 from flydsl.dialects.infer import result_type, type_of
 from flydsl.errors import UserTypeError
+from flydsl.layout.tuples import normalize
 from flydsl.mlir import context_state
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _collect(x: Any, found: list[ir.Value]) -> Any:
     from flydsl.mlir import arith, ir
 
     if not isinstance(x, ir.Value):
-        return fl.normalize(x, "the tuple")
+        return normalize(x, "the tuple")
     kind = ft.of(x.type)
     if isinstance(kind, ft.IntTupleType) and not isinstance(kind.value, tuple):
         if isinstance(kind.value, int):
@@ -165,7 +166,7 @@ def int_tuple(x: Any, op: str = "make_int_tuple") -> ir.Value:
         UserError: A leaf is of another kind, or a tuple is empty.
     """
     found: list[ir.Value] = []
-    value = fl.normalize(_collect(x, found), "the tuple", none=True, basis=True)
+    value = normalize(_collect(x, found), "the tuple", none=True, basis=True)
     kind = ft.IntTupleType(value).ir
     if not found:
         return create("static", (kind,), ()).result

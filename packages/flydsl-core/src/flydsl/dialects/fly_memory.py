@@ -19,6 +19,8 @@ from flydsl.dialects.building import (
 from flydsl.dialects.elements import check_alignment, storage_bits
 from flydsl.dialects.leaves import leaf_widths
 from flydsl.errors import UserTypeError, UserValueError
+from flydsl.layout.evaluate import check_coord
+from flydsl.layout.tuples import format_tuple, has_none
 from flydsl.mlir import context_state
 
 if TYPE_CHECKING:
@@ -109,7 +111,9 @@ def vector_type(size: int, element: str) -> ir.Type:
     if found is None:
         from flydsl.mlir import ir
 
-        found = cache[key] = ir.VectorType.get([size], element_type(element))
+        found = cache[key] = ir.VectorType.get(
+            [size], element_type(element), loc=ir.Location.unknown()
+        )
     return found
 
 
@@ -248,14 +252,14 @@ def memref_store_vec(vector: ir.Value, memref: ir.Value) -> None:
 def _check_coordinate(coord: ir.Value, kind: ft.MemRefType) -> None:
     found = ft.of(coord.type)
     value = found.value if isinstance(found, ft.IntTupleType) else fl.Dyn()
-    if fl.has_none(value):
+    if has_none(value):
         raise UserTypeError(
             "an element needs a coordinate without wildcards",
             code="FLY-U318",
-            value=fl.format_tuple(value),
+            value=format_tuple(value),
             hint="slice the tensor instead",
         )
-    fl.evaluate.check_coord(value, kind.layout.shape)
+    check_coord(value, kind.layout.shape)
 
 
 def _check_type(value: ir.Value, wanted: ir.Type, what: str) -> None:

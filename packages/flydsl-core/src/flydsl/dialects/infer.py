@@ -21,6 +21,7 @@ from flydsl.dialects.types import (
 )
 from flydsl.dialects.views import InferredPointer, View, view_type
 from flydsl.errors import CompilerBug, UserTypeError
+from flydsl.layout.leaf import width_of
 
 if TYPE_CHECKING:
     from flydsl.mlir import ir
@@ -112,5 +113,5 @@ def result_type(name: str, types: Sequence[ir.Type], attributes: Mapping[str, An
 
         if isinstance(value, bool):
             return ir.IntegerType.get_signless(1)
-        return ir.IntegerType.get_signless(fl.leaf.width_of(value))
+        return ir.IntegerType.get_signless(width_of(value))
     return type_of(value).ir

@@ -20,6 +20,8 @@ from flydsl.dialects.elements import (
     storage_bits,
 )
 from flydsl.errors import CompilerBug, UserTypeError, UserValueError
+from flydsl.layout.leaf import Leaf, divisor_of
+from flydsl.layout.tuples import format_tuple
 from flydsl.mlir import context_state
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ class IntTupleType(FlyType):
 
     def parameters(self) -> tuple[str, ...]:
         """See `FlyType.parameters`."""
-        return (quote(fl.format_tuple(self.value)),)
+        return (quote(format_tuple(self.value)),)
 
     @classmethod
     def parsed(cls, parameters: tuple[str, ...]) -> FlyType:
@@ -209,9 +211,9 @@ class PtrType(FlyType):
         swizzle = _expect(fl.parse(text), fl.Swizzle) if text else None
         return cls(element, space, int(alignment.split()[0]), swizzle)
 
-    def moved(self, offset: fl.Leaf) -> PtrType:
+    def moved(self, offset: Leaf) -> PtrType:
         """Return the type after adding `offset` elements: alignment is what is still known."""
-        kept = narrowed_alignment(self.alignment, self.element, fl.leaf.divisor_of(offset))
+        kept = narrowed_alignment(self.alignment, self.element, divisor_of(offset))
         if kept == self.alignment:
             return self
         return PtrType(self.element, self.space, kept, self.swizzle)
@@ -277,7 +279,7 @@ class CoordTensorType(FlyType):
 
     def parameters(self) -> tuple[str, ...]:
         """See `FlyType.parameters`."""
-        return (quote(fl.format_tuple(self.tensor.base)), quote(self.tensor.layout))
+        return (quote(format_tuple(self.tensor.base)), quote(self.tensor.layout))
 
     @classmethod
     def parsed(cls, parameters: tuple[str, ...]) -> FlyType:

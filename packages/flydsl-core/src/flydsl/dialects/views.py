@@ -12,8 +12,10 @@ from typing import Any, Protocol, TypeAlias
 
 from flydsl.dialects.types import AnyLayout, MemRefType, PtrType
 from flydsl.errors import UserTypeError, UserValueError
-from flydsl.layout import ComposedLayout, IntTuple, Layout, Leaf, Swizzle
+from flydsl.layout import ComposedLayout, Layout, Swizzle
 from flydsl.layout import evaluate as ev
+from flydsl.layout.leaf import Leaf
+from flydsl.layout.tuples import IntTuple
 
 __all__ = ["InferredPointer", "Pointer", "View", "make_view", "view_type"]
 

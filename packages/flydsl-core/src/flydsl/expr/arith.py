@@ -46,7 +46,7 @@ def constant(value: int | float, dtype: type[Numeric] | Any = None) -> Any:
     kind = dtype if isinstance(dtype, type) else BY_TEXT.get(str(dtype))
     if kind is None:
         raise UserTypeError("this is no scalar type", code="FLY-U260", value=dtype)
-    return kind(value)  # type: ignore[call-arg]
+    return kind(value)
 
 
 def _matched(name: str, a: Any, b: Any, wanted: str) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ def _matched(name: str, a: Any, b: Any, wanted: str) -> tuple[Any, Any]:
 def _literal(kind: type[Numeric], value: Any) -> Any:
     number = as_numeric(value)
     assert number is not None
-    return kind(number.value) if number.is_static() else kind.wrap(number.value)  # type: ignore[call-arg]
+    return kind(number.value) if number.is_static() else kind.wrap(number.value)
 
 
 def _operator(op: str, name: str, a: Any, b: Any, wanted: str, fast: Any = None) -> Any:
@@ -220,7 +220,7 @@ def ceildiv(a: Any, b: Any) -> Any:
         return -(-a // b)
     quotient = arithmetic("floordiv", x, y)
     rest = arithmetic("mod", x, y)
-    return quotient + compare("ne", rest, type(rest).static(0)).to(type(quotient))  # type: ignore[attr-defined,operator]
+    return quotient + compare("ne", rest, type(rest).static(0)).to(type(quotient))
 
 
 _UNSIGNED = {"ult": 6, "ule": 7, "ugt": 8, "uge": 9}
@@ -341,4 +341,4 @@ def index_cast(dtype: Any, value: Any = None) -> Any:
     number = as_numeric(value)
     if number is None:
         raise UserTypeError("index_cast needs an integer", code="FLY-U260", value=value)
-    return number.to(_class_of(dtype))  # type: ignore[attr-defined]
+    return number.to(_class_of(dtype))

@@ -199,7 +199,7 @@ def _predicate(pred: Any) -> IRValue | None:
         raise UserTypeError(
             "a predicate is a truth value or a register tensor", code="FLY-U252", value=pred
         )
-    return number.to(Boolean).ir_value()  # type: ignore[attr-defined]
+    return number.to(Boolean).ir_value()
 
 
 def _atom(atom: Any, state: Mapping[str, Any]) -> Any:

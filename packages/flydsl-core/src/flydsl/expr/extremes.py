@@ -46,7 +46,7 @@ def extreme(op: str, a: Any, b: Any, ignore_nan: bool = False) -> Any:
         raise UserTypeError(f"{op} needs numbers", code="FLY-U249", value=(a, b))
     common = common_type(type(left), type(right))
     _check(op, common)
-    x, y = left.to(common), right.to(common)  # type: ignore[attr-defined]
+    x, y = left.to(common), right.to(common)
     if x.is_static() and y.is_static():
         return common.static(_fold(op, x.value, y.value, ignore_nan))
     return common.wrap(_emit(op, common, x.ir_value(), y.ir_value(), ignore_nan, 0))

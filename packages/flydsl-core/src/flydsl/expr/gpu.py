@@ -178,7 +178,7 @@ def shuffle(value: Any, offset: Any, width: Any = None, mode: str = "xor") -> An
     distance = as_numeric(offset)
     if distance is None or not distance.is_integer:
         raise UserTypeError("a shuffle offset is an integer", code="FLY-U255", value=offset)
-    operands = (distance.to(Int32).ir_value(), width.ir_value())  # type: ignore[attr-defined]
+    operands = (distance.to(Int32).ir_value(), width.ir_value())
     attribute = session.ir.Attribute.parse(f"#gpu<shuffle_mode {mode}>")
     if isinstance(value, Vector):
         return _shuffle_vector(session, value, operands, attribute)
@@ -202,7 +202,7 @@ def _lane_count(width: Any, lanes: int) -> Numeric:
                 allowed=f"1 to {lanes}" if lanes else "a power of two",
                 hint="" if width is not None else "pass width= when tracing without a target",
             )
-    return number.to(Int32)  # type: ignore[attr-defined,no-any-return]
+    return number.to(Int32)
 
 
 def _shuffle_word(session: Session, word: Any, operands: Any, mode: Any) -> Any:
@@ -218,7 +218,7 @@ def _shuffle_number(session: Session, number: Numeric, operands: Any, mode: Any)
         pair = Vector([number]).bitcast(Int32)
         return _shuffle_vector(session, pair, operands, mode).bitcast(kind)[0]
     if kind.is_float:
-        bits = number.bitcast(_UNSIGNED[kind.width])  # type: ignore[attr-defined]
+        bits = number.bitcast(_UNSIGNED[kind.width])
     else:
         bits = number
     word = bits.to(Int32).ir_value()

@@ -93,7 +93,7 @@ def gather(items: Sequence[Any], dtype: type[Numeric] | None) -> tuple[IRValue, 
         kind = type(found[0])
         for number in found[1:]:
             kind = common_type(kind, type(number))
-    values = [number.to(kind).ir_value() for number in found]  # type: ignore[attr-defined]
+    values = [number.to(kind).ir_value() for number in found]
     session = require("a vector")
     result = session.type(f"vector<{len(values)}x{kind.ir_text}>")
     return emit("vector.from_elements", result, values), kind
@@ -110,7 +110,7 @@ def _splat(value: Any, dtype: type[Numeric], count: int) -> IRValue:
     number = as_numeric(value)
     if number is None:
         raise UserTypeError("a vector is filled with a number", code="FLY-U244", value=value)
-    scalar = dtype(value) if not isinstance(value, Numeric) else number.to(dtype)  # type: ignore[call-arg,attr-defined]
+    scalar = dtype(value) if not isinstance(value, Numeric) else number.to(dtype)
     kind = laned(dtype, count)
     if scalar.is_static():
         return constant(require("a vector"), kind.ir_text, scalar.value)
@@ -155,7 +155,7 @@ def _operands(
         else:
             number = as_numeric(value)
             assert number is not None
-            number = number.to(common)  # type: ignore[attr-defined]
+            number = number.to(common)
             if number.is_static():
                 out.append(kind.static(number.value))
             else:
@@ -281,7 +281,7 @@ def select(condition: Any, yes: Any, no: Any) -> Vector:
         number = as_numeric(condition)
         if number is None:
             raise UserTypeError("this is not a condition", code="FLY-U209", value=condition)
-        chosen = number.to(Boolean)  # type: ignore[attr-defined]
+        chosen = number.to(Boolean)
         if chosen.is_static():
             return _make((x if chosen.value else y).ir_value(), shape, common)
         flag = chosen.ir_value()

@@ -123,7 +123,7 @@ class IntTupleValue(FlyValue):
 
     def to(self, dtype: Any) -> Any:
         """Convert a single integer to a numeric class."""
-        return self.__fly_scalar__().to(dtype)  # type: ignore[attr-defined]
+        return self.__fly_scalar__().to(dtype)
 
 
 def _forward(name: str) -> None:
@@ -140,7 +140,7 @@ for _name in (
     *("eq", "ne", "lt", "le", "gt", "ge", "neg", "bool", "int", "index"),
 ):
     _forward(f"__{_name}__")
-IntTupleValue.__hash__ = object.__hash__  # type: ignore[method-assign]
+IntTupleValue.__hash__ = object.__hash__
 
 
 class LayoutValue(FlyValue):

@@ -75,13 +75,13 @@ def _matched(operands: tuple[Any, ...], name: str) -> tuple[Any, ...]:
         number = None if isinstance(item, Vector) else as_numeric(item)
         if not isinstance(item, Vector) and number is None:
             raise UserTypeError(f"{name} needs numbers or vectors", code="FLY-U256", value=item)
-        kinds.append(item.dtype if isinstance(item, Vector) else type(number))  # type: ignore[arg-type]
+        kinds.append(item.dtype if isinstance(item, Vector) else type(number))
     common = kinds[0]
     for kind in kinds[1:]:
         common = common_type(common, kind)
     shapes = [item.shape for item in operands if isinstance(item, Vector)]
     if not shapes:
-        return tuple(as_numeric(item).to(common) for item in operands)  # type: ignore[union-attr]
+        return tuple(as_numeric(item).to(common) for item in operands)
     return tuple(
         item.to(common) if isinstance(item, Vector) else lanes.filled(shapes[0], item, common)
         for item in operands

@@ -272,7 +272,7 @@ def to_llvm_ptr(pointer: Any) -> IRValue:
 
 def apply_swizzle(pointer: Any, swizzle: Any) -> Pointer:
     """Return the pointer with a swizzle applied to every address made from it."""
-    return apply("apply_swizzle", pointer, swizzle)  # type: ignore[no-any-return]
+    return apply("apply_swizzle", pointer, swizzle)
 
 
 def get_dyn_shared(dtype: Any = None) -> Pointer:

@@ -46,7 +46,7 @@ def stored(value: Any, element: type[Numeric], where: str) -> IRValue:
 
 def _converted(value: Any, element: type[Numeric]) -> Numeric:
     scalar = getattr(type(value), "__fly_scalar__", None)
-    return element(value if scalar is None else scalar(value))  # type: ignore[call-arg]
+    return element(value if scalar is None else scalar(value))
 
 
 def _mismatch(given: type[Numeric], element: type[Numeric], where: str) -> UserTypeError:

@@ -294,7 +294,7 @@ class VectorAlias:
         if isinstance(value, Vector):
             return value.to(self.dtype).reshape(self.shape)
         session = require(repr(self))
-        if isinstance(value, session.value_class) and str(value.type).startswith("vector<"):  # type: ignore[attr-defined]
+        if isinstance(value, session.value_class) and str(value.type).startswith("vector<"):
             return Vector(value, self.shape, self.dtype)
         return lanes.filled(self.shape, value, self.dtype)
 

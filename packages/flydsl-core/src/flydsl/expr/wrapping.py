@@ -141,5 +141,5 @@ def _integer_operand(value: Numeric) -> Any:
     if value.width < 32 or (value.width == 32 and value.ir_text != "i32"):
         from flydsl.expr.numeric import Int32
 
-        return value.to(Int32).ir_value()  # type: ignore[attr-defined]
+        return value.to(Int32).ir_value()
     return value.ir_value()

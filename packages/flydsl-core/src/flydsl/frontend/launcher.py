@@ -310,7 +310,7 @@ def _index(value: int | Numeric) -> IRValue:
         zero = type(value).static(0).ir_value()
         clamped = emit("arith.maxsi", type(value).ir_type, (value.ir_value(), zero))
         value = type(value).wrap(clamped)
-    return value.to(Index).ir_value()  # type: ignore[attr-defined]
+    return value.to(Index).ir_value()
 
 
 def _shared_bytes(smem: Any, counted: int) -> int | Numeric:

@@ -71,7 +71,7 @@ def make_range(
             value=kind,
             hint="convert the bounds with .to(fx.Int32) or .to(fx.Int64)",
         )
-    bounds = [number.to(kind) for number in (start, stop, step)]  # type: ignore[attr-defined]
+    bounds = [number.to(kind) for number in (start, stop, step)]
     state = None if init is None else tuple(init)
     return RangeSpec(bounds[0], bounds[1], bounds[2], state, unroll or 0, unroll_full)
 
@@ -117,7 +117,7 @@ def trace_for(
             arguments = list(block.arguments)
             values.assign(arguments[1:])
             index = kind.wrap(arguments[0])
-            body(index if ascending else spec.start + index * spec.step)  # type: ignore[operator]
+            body(index if ascending else spec.start + index * spec.step)
             results = values.current()
             if values.widen(results):
                 return None
@@ -236,7 +236,7 @@ def trace_for_until(
         body(spec.start + counter.value * spec.step)
         counter.value = counter.value + kind.static(1)
 
-    iteration.__fly_function__ = getattr(body, "__fly_function__", body)  # type: ignore[attr-defined]
+    iteration.__fly_function__ = getattr(body, "__fly_function__", body)
     trace_while(session, condition, iteration, names, carried, [go], [(counter, counter.value)])
 
 
@@ -294,4 +294,4 @@ def trace_while(
 
 def _truth(value: Any) -> Boolean:
     number = as_numeric(value)
-    return Boolean.static(bool(value)) if number is None else number.to(Boolean)  # type: ignore[attr-defined,no-any-return]
+    return Boolean.static(bool(value)) if number is None else number.to(Boolean)

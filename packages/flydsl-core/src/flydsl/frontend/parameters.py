@@ -81,7 +81,7 @@ def _number(parameter: Parameter, wanted: Any, number: Numeric, typed: bool) -> 
         )
     if number.is_static():
         return wanted(number.value)
-    return number.to(wanted)  # type: ignore[attr-defined,no-any-return]
+    return number.to(wanted)
 
 
 def _holds(source: type[Numeric], wanted: type[Numeric]) -> bool:

@@ -73,11 +73,11 @@ def _dynamic(value: object) -> Numeric | None:
     if isinstance(value, Numeric):
         if value.is_static():
             return None
-        return value if isinstance(value, Boolean) else value.to(Boolean)  # type: ignore[attr-defined,no-any-return]
+        return value if isinstance(value, Boolean) else value.to(Boolean)
     if isinstance(value, (bool, int, str, type(None))):
         return None
     number = as_numeric(value)  # a bare IR value
-    return None if number is None or number.is_static() else number.to(Boolean)  # type: ignore[attr-defined,no-any-return]
+    return None if number is None or number.is_static() else number.to(Boolean)
 
 
 def if_(
@@ -104,14 +104,14 @@ def if_(
 def range_(function: Any, *arguments: Any, **keywords: Any) -> Iterable[Any] | RangeSpec:
     """Return the iterable of a ``for`` in a decorated function: a run-time loop while tracing."""
     if function is not builtins.range or current() is None:
-        return function(*arguments, **keywords)  # type: ignore[no-any-return]
+        return function(*arguments, **keywords)
     return make_range(arguments, **keywords)
 
 
 def helper_range(function: Any, *arguments: Any, **keywords: Any) -> Iterable[Any] | RangeSpec:
     """Return the iterable of a ``for`` in a helper: a run-time loop if a bound or keyword asks."""
     if not keywords and all(_is_python_int(value) for value in arguments):
-        return function(*arguments)  # type: ignore[no-any-return]
+        return function(*arguments)
     return range_(function, *arguments, **keywords)
 
 
@@ -173,7 +173,7 @@ def for_init(
         produced = body(index, slot.value)
         slot.value = list(produced) if isinstance(produced, (list, tuple)) else [produced]
 
-    iteration.__fly_function__ = body  # type: ignore[attr-defined]
+    iteration.__fly_function__ = body
     trace_for(session, spec, iteration, names, carried, slot)
     return slot.value[0] if len(spec.init) == 1 else slot.value
 
@@ -242,7 +242,7 @@ def _short_circuit(flag: Numeric, right: Any, conjunction: bool) -> Any:
             raise UserTypeError(
                 "`and` and `or` on run-time values need numbers on both sides", code="FLY-U216"
             )
-        other = value.to(Boolean)  # type: ignore[attr-defined]
+        other = value.to(Boolean)
     if snapshot.changes():
         snapshot.restore()
         raise UserError(
@@ -252,7 +252,7 @@ def _short_circuit(flag: Numeric, right: Any, conjunction: bool) -> Any:
         )
     if is_speculatable(block):
         move_here(session, block)
-        return flag & other if conjunction else flag | other  # type: ignore[operator]
+        return flag & other if conjunction else flag | other
     here = session.locations.here()
     skipped = scratch.block(1)
     with scratch.tracing(block):
@@ -321,7 +321,7 @@ def choose(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any
     assert session is not None
     scratch = Scratch(session, 2)
     blocks, values = [scratch.block(0), scratch.block(1)], []
-    snapshot = Snapshot([yes, no])  # type: ignore[list-item]
+    snapshot = Snapshot([yes, no])
     for block, arm in zip(blocks, (yes, no), strict=True):
         with scratch.tracing(block):
             values.append(arm())

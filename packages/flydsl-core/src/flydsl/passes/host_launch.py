@@ -121,10 +121,7 @@ def lower_launch(
             emit.store(emit.address(extents), emit.offset(record, where.extents.offset))
             emit.store(count, emit.offset(record, where.extent_count.offset))
             function = emit.load(emit.offset(context, FlyHostContext.launch.offset), emit.pointer)
-            callee = ir.TypeAttr.get(ir.Type.parse("!llvm.func<i32 (ptr)>"))
-            result = emit.llvm.CallOp(
-                emit.i32, [function, record], [], [], var_callee_type=callee
-            ).result
+            result = emit.llvm.CallOp(emit.i32, [function, record], [], []).result
             emit.store(result, status)
             ir.Operation.create("scf.yield")
     op.erase()

@@ -15,9 +15,10 @@ from flydsl.dialects import types as ft
 from flydsl.dialects.algebra import ALGEBRA
 from flydsl.dialects.building import decode
 from flydsl.dialects.infer import SCALAR_RESULTS, value_of_type
-from flydsl.dialects.leaves import abi_order, leaves_of, with_leaves
+from flydsl.dialects.leaves import leaves_of, with_leaves
 from flydsl.dialects.views import View
 from flydsl.errors import CompilerBug, FlyDSLError
+from flydsl.layout.leaf import Leaf
 from flydsl.mlir import source_location
 from flydsl.passes.lowering_atoms import ATOM_HANDLERS, Atom
 from flydsl.passes.lowering_memory import MEMORY_HANDLERS
@@ -71,7 +72,7 @@ class Lowering:
             )
         return self.leaf(value)
 
-    def leaf(self, value: ir.Value) -> fl.Leaf:
+    def leaf(self, value: ir.Value) -> Leaf:
         """Return the leaf of an i32, i64 or index value.
 
         A constant is a run-time leaf too, as in the inferred types: the algebra would otherwise take
@@ -188,7 +189,7 @@ class Lowering:
         """``fly.make_int_tuple`` and its synonyms."""
         kind = ft.of(op.result.type)
         assert isinstance(kind, ft.IntTupleType)
-        leaves = abi_order(leaves_of(kind.value))
+        leaves = leaves_of(kind.value)
         operands = [
             self.dynamic_leaf(value, leaf)
             for value, leaf in zip(op.operands, leaves, strict=True)
@@ -230,11 +231,9 @@ class Lowering:
         value = value_of_type(kind)
         if isinstance(kind, ft.MemRefType):
             value = View(self.get(operands.pop(0)), kind.layout)
-        extents = {id(leaf) for leaf in leaves_of(getattr(value, "shape", ()))}
-        leaves = abi_order(leaves_of(value))
         made = [
-            self.dynamic_leaf(x, leaf, nonnegative=id(leaf) in extents)
-            for x, leaf in zip(operands, leaves, strict=True)
+            self.dynamic_leaf(x, leaf, nonnegative=known)
+            for x, (leaf, known) in zip(operands, _leaves_and_extents(value), strict=True)
         ]
         self.bind(op.result, with_leaves(value, made))
         self.done(op)
@@ -245,11 +244,20 @@ class Lowering:
         results = list(op.results)
         if isinstance(value, View):
             results.pop(0).replace_all_uses_with(value.pointer.value)
-        leaves = abi_order(leaves_of(value))
+        leaves = leaves_of(value)
         for result, leaf in zip(results, leaves, strict=True):
             width = int(str(result.type)[1:])
             result.replace_all_uses_with(self.emitter.value_of(leaf, width))
         self.done(op)
+
+
+def _leaves_and_extents(value: Any) -> list[tuple[Any, bool]]:
+    """Return the run-time leaves in the order of operands, and whether each is an extent."""
+    layout = value.layout if isinstance(value, View) else value
+    leaves = fl.dynamic_leaves(layout)
+    extents = len(fl.dynamic_leaves(layout.shape)) if isinstance(layout, fl.Layout) else 0
+    marked = [(leaf, i < extents) for i, leaf in enumerate(leaves)]
+    return sorted(marked, key=lambda pair: pair[0].width)
 
 
 def _is_atom(kind: ft.FlyType) -> bool:

@@ -12,6 +12,7 @@ from flydsl.dialects.building import decode, segments
 from flydsl.dialects.tiled import traversal
 from flydsl.dialects.views import View
 from flydsl.errors import UserValueError
+from flydsl.layout.leaf import divisor_of
 from flydsl.passes.lowering_memory import access_pointer, load_view, store_view
 from flydsl.passes.pointers import SsaPointer
 
@@ -103,7 +104,7 @@ def _check_swizzle(layout: Any, values: int, what: str, atom: ft.CopyAtomType) -
     kept = (
         isinstance(inner, fl.Swizzle)
         and (1 << inner.base) % values == 0
-        and fl.leaf.divisor_of(layout.offset) % values == 0
+        and divisor_of(layout.offset) % values == 0
     )
     if not kept or isinstance(layout.outer, fl.ComposedLayout):
         raise UserValueError(

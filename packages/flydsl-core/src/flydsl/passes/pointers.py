@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flydsl import layout as fl
 from flydsl.dialects.types import PtrType
-from flydsl.layout import Leaf
+from flydsl.layout.leaf import Leaf, add, width_of
 from flydsl.passes.ssa import Emitter
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class SsaPointer:
         if isinstance(offset, int):
             static += offset
         else:
-            dynamic = fl.leaf.add(dynamic, offset)
+            dynamic = add(dynamic, offset)
         return SsaPointer(self.emitter, self.base, self.base_type, kind, dynamic, static)
 
     def retyped(self, type_: PtrType) -> SsaPointer:
@@ -80,7 +79,7 @@ class SsaPointer:
             found: Any = self.emitter.lookup(key)
             if found is None:
                 kind = kind.moved(offset)
-                width = fl.leaf.width_of(offset)
+                width = width_of(offset)
                 step = self.emitter.value_of(offset, width)
                 found = self._create("add_offset", kind, [value, step]), kind, offset
                 self.emitter.store(key, found)

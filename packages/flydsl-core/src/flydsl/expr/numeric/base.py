@@ -7,14 +7,16 @@ classes share one slot, so that an operator costs little more than the operation
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import IRType, IRValue, require
 from flydsl.expr.emit import constant
 from flydsl.expr.numeric.formats import FloatFormat
 
-__all__ = ["Numeric", "NumericMeta", "dynamic_use", "laned", "like", "named"]
+__all__ = ["Numeric", "NumericMeta", "dynamic_use", "is_numeric_class", "laned", "like", "named"]
+
+N = TypeVar("N", bound="Numeric")
 
 _CLASSES: dict[str, type[Numeric]] = {}
 
@@ -77,6 +79,19 @@ class Numeric(metaclass=NumericMeta):
     lanes: ClassVar[int] = 0
 
     value: Any
+
+    if TYPE_CHECKING:  # what `flydsl.expr.numeric.operators.Arithmetic` adds to every class
+
+        def __init__(self, value: object) -> None: ...
+        def to(self, dtype: type[N], rounding_mode: object = None) -> N: ...
+        def bitcast(self, dtype: type[N]) -> N: ...
+        def __add__(self, other: object) -> Any: ...
+        def __radd__(self, other: object) -> Any: ...
+        def __sub__(self, other: object) -> Any: ...
+        def __mul__(self, other: object) -> Any: ...
+        def __rmul__(self, other: object) -> Any: ...
+        def __and__(self, other: object) -> Any: ...
+        def __or__(self, other: object) -> Any: ...
 
     def __init_subclass__(cls) -> None:
         if not cls.lanes:
@@ -169,7 +184,13 @@ def laned(kind: type[Numeric], lanes: int) -> type[Numeric]:
     It is internal to arithmetic: operators emit the same operations for it with vector types.
     """
     space = {"__slots__": (), "lanes": lanes, "ir_text": f"vector<{lanes}x{kind.ir_text}>"}
-    return NumericMeta(f"{kind.__name__}x{lanes}", (kind,), space)
+    made: type[Numeric] = NumericMeta(f"{kind.__name__}x{lanes}", (kind,), space)  # type: ignore[assignment]
+    return made
+
+
+def is_numeric_class(value: object) -> TypeGuard[type[Numeric]]:
+    """Return whether `value` is a concrete numeric class."""
+    return isinstance(value, type) and issubclass(value, Numeric) and bool(value.ir_text)
 
 
 def like(kind: type[Numeric], text: str) -> str:

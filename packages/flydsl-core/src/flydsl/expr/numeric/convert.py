@@ -16,7 +16,7 @@ from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.attributes import predicate
-from flydsl.expr.numeric.base import Numeric, like
+from flydsl.expr.numeric.base import Numeric, is_numeric_class, like
 from flydsl.expr.numeric.promote import scalar_from_ir
 
 __all__ = [
@@ -130,7 +130,7 @@ def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
         UserTypeError: `kind` is not a numeric class; a rounding mode where none applies.
         UserValueError: A static value that `kind` cannot hold, or an unknown rounding mode.
     """
-    if not (isinstance(kind, type) and issubclass(kind, Numeric)) or not kind.ir_text:
+    if not is_numeric_class(kind):
         raise UserTypeError(
             "conversion needs a numeric class",
             code="FLY-U205",
@@ -255,7 +255,7 @@ def bitcast(x: Numeric, kind: type[N]) -> N:
         UserTypeError: The widths differ, or `kind` is not a numeric class.
     """
     source = type(x)
-    if not (isinstance(kind, type) and issubclass(kind, Numeric)) or kind.width != source.width:
+    if not is_numeric_class(kind) or kind.width != source.width:
         raise UserTypeError(
             f"bitcast from {source!r} ({source.width} bits) to {kind!r} changes the width",
             code="FLY-U207",

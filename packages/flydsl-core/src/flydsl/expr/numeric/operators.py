@@ -219,7 +219,7 @@ class Arithmetic(Numeric):
         return self // other, self % other
 
     def __rdivmod__(self, other: object) -> Any:
-        return other // self, other % self  # type: ignore[operator]
+        return other // self, other % self
 
     def __and__(self, other: object) -> Any:
         return self._binary("and", other)
