@@ -141,7 +141,9 @@ _ALGEBRA = {
     "idx2crd": _pure("coord layout"),
     "get_flat_coord": _pure("index layout"),
     "get_1d_coord": _pure("index layout"),
-    **{f"{kind}_divide": _pure("layout divisor") for kind in ("logical", "zipped", "tiled", "flat")},
+    **{
+        f"{kind}_divide": _pure("layout divisor") for kind in ("logical", "zipped", "tiled", "flat")
+    },
     **{
         f"{kind}_product": _pure("layout tile")
         for kind in ("logical", "zipped", "tiled", "flat", "blocked", "raked")

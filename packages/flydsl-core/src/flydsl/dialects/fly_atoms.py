@@ -230,7 +230,9 @@ def gemm(
     create("gemm", (), values, attributes)
 
 
-def tiled_mma_partition(operand: str, tiled_mma: ir.Value, x: ir.Value, thread: Operand) -> ir.Value:
+def tiled_mma_partition(
+    operand: str, tiled_mma: ir.Value, x: ir.Value, thread: Operand
+) -> ir.Value:
     """Return thread `thread`'s part of a tile of operand ``"A"``, ``"B"`` or ``"C"``."""
     return _PARTITION(tiled_mma, x, thread, operand_id=operand)
 

@@ -170,9 +170,7 @@ def memref_alloca(kind: ft.MemRefType, sym: str = "") -> ir.Value:
         raise UserValueError(
             "an allocated tensor has no elements", code="FLY-U323", value=str(kind.layout)
         )
-    return create(
-        "memref_alloca", (kind.ir,), (), {"sym": attribute(sym)} if sym else None
-    ).result
+    return create("memref_alloca", (kind.ir,), (), {"sym": attribute(sym)} if sym else None).result
 
 
 def make_fragment_like(src: Operand, element: str = "") -> ir.Value:
@@ -341,7 +339,9 @@ def ptrtoint(ptr: ir.Value) -> ir.Value:
     kind = _pointer(ptr)
     if kind.space == "register":
         raise UserValueError("register memory has no addresses", code="FLY-U323", value=str(kind))
-    return create("ptrtoint", (element_type("i32" if kind.space == "shared" else "i64"),), (ptr,)).result
+    return create(
+        "ptrtoint", (element_type("i32" if kind.space == "shared" else "i64"),), (ptr,)
+    ).result
 
 
 def to_llvm_ptr(ptr: ir.Value, llvm_address_space: int) -> ir.Value:
@@ -401,13 +401,17 @@ def print_(text: str, *values: ir.Value) -> None:
 
     index = ir.IndexType.get()
     carried = [
-        ir.Operation.create("builtin.unrealized_conversion_cast", results=[index], operands=[v]).result
+        ir.Operation.create(
+            "builtin.unrealized_conversion_cast", results=[index], operands=[v]
+        ).result
         for v in values
     ]
     create("print", (), carried, {"format": attribute(text)})
 
 
-def pack(kind: ft.FlyType, leaves: Sequence[ir.Value], iterator: ir.Value | None = None) -> ir.Value:
+def pack(
+    kind: ft.FlyType, leaves: Sequence[ir.Value], iterator: ir.Value | None = None
+) -> ir.Value:
     """Return the value of a type from its run-time leaves (i32 ones first, then i64).
 
     Args:

@@ -114,9 +114,7 @@ def _partition(tiled: TiledCopyType, x: Any, thread: Any, target_tv: fl.Layout) 
     target = fl.composition(atom_tv, fl.make_tile(to_target, None))
     # ((thread, rest of threads), (value, rest of values)) -> linear coordinate in the tile
     pairs = [
-        fl.Layout(
-            (fl.get(part, i).shape, rest.shape), (fl.get(part, i).stride, rest.stride)
-        )
+        fl.Layout((fl.get(part, i).shape, rest.shape), (fl.get(part, i).stride, rest.stride))
         for part in (fl.get(target, 0),)
         for i, rest in enumerate(fl.get(target, 1).modes())
     ]
@@ -126,9 +124,7 @@ def _partition(tiled: TiledCopyType, x: Any, thread: Any, target_tv: fl.Layout) 
         (thread_layout.shape, value_layout.shape), (thread_layout.stride, value_layout.stride)
     )
     divided = _on_layout(x, lambda layout: fl.zipped_divide(layout, tiled.tile))
-    composed = _on_layout(
-        divided, lambda layout: fl.composition(layout, fl.make_tile(tv, None))
-    )
+    composed = _on_layout(divided, lambda layout: fl.composition(layout, fl.make_tile(tv, None)))
     return _sliced(composed, ((thread, None), _wildcards(composed.shape[1])))
 
 

@@ -7,7 +7,6 @@ costs 15 µs. Add a type by a line in `definition.TYPES` and a class here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
@@ -454,5 +453,3 @@ def of(type_: ir.Type) -> FlyType | None:
     if found is not None:
         state.types.setdefault(found, type_)
     return found
-
-

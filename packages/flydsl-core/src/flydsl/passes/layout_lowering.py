@@ -191,8 +191,7 @@ class Lowering:
         assert isinstance(kind, ft.IntTupleType)
         leaves = leaves_of(kind.value)
         operands = [
-            self.dynamic_leaf(value, leaf)
-            for value, leaf in zip(op.operands, leaves, strict=True)
+            self.dynamic_leaf(value, leaf) for value, leaf in zip(op.operands, leaves, strict=True)
         ]
         self.bind(op.result, with_leaves(kind.value, operands))
         self.done(op)
@@ -261,9 +260,7 @@ def _leaves_and_extents(value: Any) -> list[tuple[Any, bool]]:
 
 
 def _is_atom(kind: ft.FlyType) -> bool:
-    return isinstance(
-        kind, ft.CopyAtomType | ft.MmaAtomType | ft.TiledCopyType | ft.TiledMmaType
-    )
+    return isinstance(kind, ft.CopyAtomType | ft.MmaAtomType | ft.TiledCopyType | ft.TiledMmaType)
 
 
 def _atom_result(name: str, operands: list[Any], value: Any) -> Any:
@@ -305,5 +302,3 @@ def run(module: ir.Module, target: Target | None = None, **options: object) -> N
     with module.context, ir.Location.unknown():
         for op in list(functions(module)):
             Lowering(op.regions[0].blocks[0]).run()
-
-

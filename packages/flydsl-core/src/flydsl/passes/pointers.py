@@ -1,11 +1,11 @@
-"""SSA pointers: a base value moved by a run-time and a static number of elements."""
+"""SSA pointers: a base value moved by run-time and static numbers of elements."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from flydsl.dialects.types import PtrType
-from flydsl.layout.leaf import Leaf, add, width_of
+from flydsl.layout.leaf import Leaf, width_of
 from flydsl.passes.ssa import Emitter
 
 if TYPE_CHECKING:
@@ -17,27 +17,29 @@ __all__ = ["SsaPointer"]
 class SsaPointer:
     """A pointer value while lowering; implements `flydsl.dialects.views.Pointer`.
 
-    Offsets are collected and emitted as at most two ``fly.add_offset``: the run-time part, which
-    unrolled code shares, then the static part, which folds into the instruction.
+    Offsets are emitted as one ``fly.add_offset`` per run-time move, in order, and one for the sum of
+    the static ones at the end: what comes from a block index stays apart from what comes from a
+    thread index (uniform and divergent arithmetic), unrolled code shares the run-time part, and the
+    static part folds into the instruction.
 
     Attributes:
         emitter: Emits the integer operations.
         base: The SSA value that offsets count from.
         base_type: Its type.
         type: The type after moving.
-        dynamic: Run-time elements, or the int 0.
+        dynamic: Run-time moves in elements.
         static: Static elements.
     """
 
     __slots__ = ("base", "base_type", "dynamic", "emitter", "static", "type")
 
-    def __init__(  # noqa: PLR0913, PLR0917
+    def __init__(
         self,
         emitter: Emitter,
         base: ir.Value,
         base_type: PtrType,
         type_: PtrType | None = None,
-        dynamic: Leaf = 0,
+        dynamic: tuple[Leaf, ...] = (),
         static: int = 0,
     ) -> None:
         self.emitter = emitter
@@ -54,7 +56,7 @@ class SsaPointer:
         if isinstance(offset, int):
             static += offset
         else:
-            dynamic = add(dynamic, offset)
+            dynamic = (*dynamic, offset)
         return SsaPointer(self.emitter, self.base, self.base_type, kind, dynamic, static)
 
     def retyped(self, type_: PtrType) -> SsaPointer:
@@ -72,9 +74,7 @@ class SsaPointer:
     def value(self) -> ir.Value:
         """The SSA value; emits what it needs before the operation being lowered."""
         value, kind = self.base, self.base_type
-        for offset in (self.dynamic, self.static):
-            if isinstance(offset, int) and offset == 0:
-                continue
+        for offset in (*self.dynamic, *((self.static,) if self.static else ())):
             key = ("offset", value, offset if isinstance(offset, int) else id(offset))
             found: Any = self.emitter.lookup(key)
             if found is None:

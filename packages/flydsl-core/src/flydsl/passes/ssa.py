@@ -38,7 +38,17 @@ _NONNEGATIVE_SOURCES = frozenset(
 )
 _PRESERVING = frozenset(
     f"arith.{name}"
-    for name in ("addi", "muli", "index_cast", "extsi", "divui", "divsi", "minsi", "remsi", "select")
+    for name in (
+        "addi",
+        "muli",
+        "index_cast",
+        "extsi",
+        "divui",
+        "divsi",
+        "minsi",
+        "remsi",
+        "select",
+    )
 )
 _ALWAYS = frozenset(f"arith.{name}" for name in ("extui", "index_castui"))
 
@@ -223,7 +233,9 @@ class Emitter:
             return x.extend().value
         raise CompilerBug(f"an i{x.width} value is used as i{width}", code="FLY-B320")
 
-    def _op(self, name: str, width: int, operands: list[ir.Value], at: Any, **attrs: Any) -> ir.Value:
+    def _op(
+        self, name: str, width: int, operands: list[ir.Value], at: Any, **attrs: Any
+    ) -> ir.Value:
         from flydsl.mlir import ir
 
         op = ir.Operation.create(
