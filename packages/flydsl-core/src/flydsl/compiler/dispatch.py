@@ -203,6 +203,8 @@ def front({", ".join([*positional, "*_fly_extra", *keyword_only, "**_fly_unknown
 
 
 def _define(source: str, namespace: dict[str, object], name: str) -> Callable[..., object]:
+    # Generated code is framework code when a user's line is looked for on the stack.
+    namespace["__name__"] = __name__
     exec(compile(source, f"<flydsl {name}>", "exec"), namespace)  # noqa: S102 - our own text
     function = namespace[name]
     assert callable(function)

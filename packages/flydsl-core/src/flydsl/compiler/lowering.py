@@ -22,7 +22,9 @@ HOST_PASS = "fly-host-lowering"
 STUB = "fly_stub"
 """Name of the function that the host pass makes of a launcher."""
 
-HOST_PIPELINE = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
+HOST_PIPELINE = (
+    "builtin.module(convert-scf-to-cf,arith-expand,convert-to-llvm,reconcile-unrealized-casts)"
+)
 
 
 def host_request(llvm_ir: str, want_asm: bool = False) -> CodegenRequest:

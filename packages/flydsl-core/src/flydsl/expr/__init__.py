@@ -12,6 +12,7 @@ the list here. Namespaces such as ``fx.rocdl`` come from plugins, on first use.
 
 from __future__ import annotations
 
+# ruff: noqa: A004  (the public API has names of Python builtins)
 from typing import Any
 
 from flydsl import layout as _layout

@@ -64,7 +64,9 @@ def _matched(name: str, a: Any, b: Any, wanted: str) -> tuple[Any, Any]:
         if number is None:
             raise UserTypeError(f"{name} needs numbers", code="FLY-U260", value=value)
         kinds.append(None if isinstance(value, (int, float)) else type(number))
-    kind = kinds[0] or kinds[1] or type(as_numeric(a))
+    literal = as_numeric(a)
+    assert literal is not None
+    kind: type[Numeric] = kinds[0] or kinds[1] or type(literal)
     for value, own in zip((a, b), kinds, strict=True):
         if own is not None and own.ir_text != kind.ir_text:
             raise UserTypeError(
@@ -84,7 +86,7 @@ def _matched(name: str, a: Any, b: Any, wanted: str) -> tuple[Any, Any]:
 def _literal(kind: type[Numeric], value: Any) -> Any:
     number = as_numeric(value)
     assert number is not None
-    return kind(number.value) if number.is_static() else kind.wrap(number.value)
+    return kind(value) if number.is_static() else kind.wrap(number.value)
 
 
 def _operator(op: str, name: str, a: Any, b: Any, wanted: str, fast: Any = None) -> Any:
@@ -237,7 +239,7 @@ def _comparison(name: str, table: dict[str, int], pred: Any, a: Any, b: Any, wan
     from flydsl.expr.numeric.base import like
 
     code = table.get(pred) if isinstance(pred, str) else int(pred)
-    if code not in table.values():
+    if code is None or code not in table.values():
         raise UserValueError(
             "no such predicate", code="FLY-U260", value=pred, allowed=", ".join(table)
         )

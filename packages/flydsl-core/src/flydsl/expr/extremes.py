@@ -9,9 +9,10 @@ from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr import lanes
 from flydsl.expr.emit import emit
 from flydsl.expr.fast import flags
-from flydsl.expr.numeric import Numeric, as_numeric, common_type
+from flydsl.expr.numeric import Numeric, common_type
 from flydsl.expr.numeric.attributes import float_attributes
 from flydsl.expr.numeric.base import laned
+from flydsl.expr.numeric.promote import as_operand
 from flydsl.expr.vector import Vector
 
 __all__ = ["extreme", "max", "maximumf", "maxnumf", "min", "minimumf", "minnumf"]
@@ -41,7 +42,7 @@ def extreme(op: str, a: Any, b: Any, ignore_nan: bool = False) -> Any:
         kind, count, shape = template.dtype, template.numel, template.shape
         x, y = (_lanes(item, kind, count, shape) for item in (a, b))
         return Vector(_emit(op, kind, x, y, ignore_nan, count), shape, kind)
-    left, right = as_numeric(a), as_numeric(b)
+    left, right = as_operand(a), as_operand(b)
     if left is None or right is None:
         raise UserTypeError(f"{op} needs numbers", code="FLY-U249", value=(a, b))
     common = common_type(type(left), type(right))

@@ -12,10 +12,11 @@ from flydsl.expr.ambient import IRValue, require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.enums import ReductionOp
 from flydsl.expr.numeric import BY_TEXT, Boolean, Index, Numeric, as_numeric, common_type, fold
-from flydsl.expr.numeric.base import laned
+from flydsl.expr.numeric.base import is_numeric_class, laned
 from flydsl.expr.numeric.convert import convert_value
 from flydsl.expr.numeric.divide import absolute, negate, quotient_type
 from flydsl.expr.numeric.operators import emit_arithmetic, emit_comparison
+from flydsl.expr.numeric.promote import as_operand
 
 if TYPE_CHECKING:
     from flydsl.expr.vector import Vector
@@ -133,7 +134,7 @@ def _operands(
         if _is_vector(value):
             kinds.append(value.dtype)
             continue
-        number = as_numeric(value)
+        number = as_operand(value)
         if number is None:
             return None
         kinds.append(type(number))
@@ -153,7 +154,7 @@ def _operands(
         if _is_vector(value):
             out.append(kind.wrap(_converted(value, common)))
         else:
-            number = as_numeric(value)
+            number = as_operand(value)
             assert number is not None
             number = number.to(common)
             if number.is_static():
@@ -222,7 +223,7 @@ def unary(op: str, a: Vector) -> Vector:
 
 def convert(a: Vector, dtype: type[Numeric], rounding_mode: object = None) -> Vector:
     """Convert every element by the rules for numbers."""
-    if not (isinstance(dtype, type) and issubclass(dtype, Numeric) and dtype.ir_text):
+    if not is_numeric_class(dtype):
         raise UserTypeError("conversion needs a numeric class", code="FLY-U205", value=dtype)
     if a.dtype is dtype:
         return a
@@ -340,7 +341,7 @@ def _shuffled(a: IRValue, b: IRValue, mask: Sequence[int], dtype: type[Numeric])
     return emit("vector.shuffle", laned(dtype, len(mask)).ir_type, (a, b), attributes)
 
 
-def shuffle(a: Vector, b: Vector, mask: tuple[int, ...]) -> Vector:
+def shuffle(a: Vector, b: Vector, mask: tuple[Any, ...]) -> Vector:
     """Return elements picked from `a` followed by `b`.
 
     Raises:

@@ -16,6 +16,7 @@ from flydsl.expr.fast import flags
 from flydsl.expr.numeric import Boolean, Numeric, as_numeric, common_type
 from flydsl.expr.numeric.attributes import float_attributes
 from flydsl.expr.numeric.base import laned, like
+from flydsl.expr.numeric.promote import as_operand
 from flydsl.expr.vector import Vector
 
 __all__ = [
@@ -70,18 +71,17 @@ def _apply(name: str, operands: tuple[Any, ...], fastmath: Any, wanted: str = _F
 
 
 def _matched(operands: tuple[Any, ...], name: str) -> tuple[Any, ...]:
-    kinds: list[type[Numeric]] = []
-    for item in operands:
-        number = None if isinstance(item, Vector) else as_numeric(item)
-        if not isinstance(item, Vector) and number is None:
+    numbers = [item if isinstance(item, Vector) else as_operand(item) for item in operands]
+    for item, number in zip(operands, numbers, strict=True):
+        if number is None:
             raise UserTypeError(f"{name} needs numbers or vectors", code="FLY-U256", value=item)
-        kinds.append(item.dtype if isinstance(item, Vector) else type(number))
-    common = kinds[0]
-    for kind in kinds[1:]:
-        common = common_type(common, kind)
+    found = [number for number in numbers if number is not None]
+    common = found[0].dtype
+    for number in found[1:]:
+        common = common_type(common, number.dtype)
     shapes = [item.shape for item in operands if isinstance(item, Vector)]
     if not shapes:
-        return tuple(as_numeric(item).to(common) for item in operands)
+        return tuple(number.to(common) for number in found)
     return tuple(
         item.to(common) if isinstance(item, Vector) else lanes.filled(shapes[0], item, common)
         for item in operands

@@ -53,7 +53,7 @@ class PointerType:
         cls,
         element: Any,
         address_space: AddressSpace | str | int | None = None,
-        alignment: int | None = None,
+        alignment: Any = None,
         swizzle: Any = None,
     ) -> PointerType:
         """Return a pointer type.
@@ -168,12 +168,14 @@ class Pointer(FlyValue):
         return make_view(self, layout)
 
     def __add__(self, offset: Any) -> Pointer:
-        return add_offset(self, offset)
+        moved: Pointer = add_offset(self, offset)
+        return moved
 
     __radd__ = __add__
 
     def __sub__(self, offset: Any) -> Pointer:
-        return add_offset(self, -offset)
+        moved: Pointer = add_offset(self, -offset)
+        return moved
 
     def __getitem__(self, index: Any) -> Any:
         return add_offset(self, index).load()
@@ -272,7 +274,8 @@ def to_llvm_ptr(pointer: Any) -> IRValue:
 
 def apply_swizzle(pointer: Any, swizzle: Any) -> Pointer:
     """Return the pointer with a swizzle applied to every address made from it."""
-    return apply("apply_swizzle", pointer, swizzle)
+    swizzled: Pointer = apply("apply_swizzle", pointer, swizzle)
+    return swizzled
 
 
 def get_dyn_shared(dtype: Any = None) -> Pointer:

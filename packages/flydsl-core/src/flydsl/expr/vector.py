@@ -12,6 +12,7 @@ from flydsl.expr import lanes
 from flydsl.expr.ambient import IRType, IRValue, require
 from flydsl.expr.enums import ReductionOp
 from flydsl.expr.numeric import Numeric
+from flydsl.expr.numeric.base import is_numeric_class
 
 __all__ = ["Vector", "VectorAlias", "vector_alias"]
 
@@ -293,8 +294,7 @@ class VectorAlias:
             return Vector(list(value), self.shape, self.dtype)
         if isinstance(value, Vector):
             return value.to(self.dtype).reshape(self.shape)
-        session = require(repr(self))
-        if isinstance(value, session.value_class) and str(value.type).startswith("vector<"):
+        if str(getattr(value, "type", "")).startswith("vector<"):
             return Vector(value, self.shape, self.dtype)
         return lanes.filled(self.shape, value, self.dtype)
 
@@ -309,7 +309,7 @@ def vector_alias(dtype: type[Numeric], shape: Shape) -> VectorAlias:
     Raises:
         UserTypeError: `dtype` is not a numeric class.
     """
-    if not (isinstance(dtype, type) and issubclass(dtype, Numeric)):
+    if not is_numeric_class(dtype):
         raise UserTypeError("a vector type needs a numeric class", code="FLY-U244", value=dtype)
     return VectorAlias(dtype, shape)
 

@@ -166,8 +166,8 @@ def _length(name: str, a: int, b: int) -> UserTypeError:
 
 
 def _join_numbers(name: str, a: object, b: object, dynamic: bool) -> Spec | None:
-    kind_a = type(a) if isinstance(a, Numeric) else literal_type(a)
-    kind_b = type(b) if isinstance(b, Numeric) else literal_type(b)
+    kind_a: type[Numeric] | None = type(a) if isinstance(a, Numeric) else literal_type(a)
+    kind_b: type[Numeric] | None = type(b) if isinstance(b, Numeric) else literal_type(b)
     if kind_a is None and kind_b is None:
         return None
     if kind_a is None or kind_b is None:

@@ -279,7 +279,7 @@ def kernel(
         UserTypeError: `function` is not a plain Python function, or an argument has a wrong type.
         UserValueError: `name` is not a symbol, or the block size is not three positive ints.
     """
-    if name is not None and (not isinstance(name, str) or not _SYMBOL.match(name)):
+    if name is not None and not _SYMBOL.match(str(name)):
         raise UserValueError(
             "a kernel name must be a symbol",
             code="FLY-U225",

@@ -256,13 +256,13 @@ class _Lowering:
                 _place([test], node.test)
                 node.test = ast.copy_location(ast.BoolOp(ast.And(), [test, node.test]), node.test)
             elif is_range_loop(node):
-                node._fly_stops = stops
+                vars(node)["_fly_stops"] = stops
             else:
                 guard = self._go(set(stops), node)
                 guard.body = body
                 leave = ast.parse(f"if {RUNTIME}.stopped({arguments}): break").body[0]
                 _place([leave], node)
-                leave._fly_static = True
+                vars(leave)["_fly_static"] = True
                 node.body = [guard, leave]
         node.orelse = []
         out.append(node)

@@ -14,7 +14,15 @@ from flydsl.expr.numeric import Boolean, Int32, Numeric, as_numeric, common_type
 from flydsl.expr.numeric.attributes import predicate
 from flydsl.frontend.regions import Carried, Scratch, region_loop
 
-__all__ = ["RangeSpec", "make_range", "trace_for", "trace_for_until", "trace_while"]
+__all__ = [
+    "RangeSpec",
+    "SharedBody",
+    "StateSlot",
+    "make_range",
+    "trace_for",
+    "trace_for_until",
+    "trace_while",
+]
 
 Body = Callable[[Any], object]
 
@@ -137,11 +145,22 @@ def trace_for(
     region_loop(session, _functions(body), names, carried, attempt, extra)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedBody:
+    """A loop body that wraps a rewritten function, whose variables the loop shares."""
+
+    run: Callable[..., object]
+    function: Any
+
+    def __call__(self, *arguments: Any) -> object:
+        return self.run(*arguments)
+
+
 def _functions(*callables: Any) -> list[types.FunctionType]:
     """Return the rewritten functions whose variables a loop shares."""
     out: list[types.FunctionType] = []
     for item in callables:
-        inner = getattr(item, "__fly_function__", item)
+        inner = item.function if isinstance(item, SharedBody) else item
         if isinstance(inner, types.FunctionType):
             out.append(inner)
     return out
@@ -236,8 +255,15 @@ def trace_for_until(
         body(spec.start + counter.value * spec.step)
         counter.value = counter.value + kind.static(1)
 
-    iteration.__fly_function__ = getattr(body, "__fly_function__", body)
-    trace_while(session, condition, iteration, names, carried, [go], [(counter, counter.value)])
+    trace_while(
+        session,
+        condition,
+        SharedBody(iteration, body),
+        names,
+        carried,
+        [go],
+        [(counter, counter.value)],
+    )
 
 
 def trace_while(

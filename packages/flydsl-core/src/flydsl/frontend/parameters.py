@@ -40,7 +40,7 @@ def argument(parameter: Parameter, value: Any) -> Any:
     wanted = parameter.dsl_type
     number = as_numeric(value)
     if number is not None:
-        return _number(parameter, wanted, number, isinstance(value, Numeric))
+        return _number(parameter, wanted, number, value)
     if hasattr(type(value), "__fly_values__"):
         return value
     if isinstance(value, type) or is_static_object(value):
@@ -54,7 +54,7 @@ def argument(parameter: Parameter, value: Any) -> Any:
     )
 
 
-def _number(parameter: Parameter, wanted: Any, number: Numeric, typed: bool) -> Numeric:
+def _number(parameter: Parameter, wanted: Any, number: Numeric, value: Any) -> Any:
     if wanted is None or not issubclass(wanted, Numeric):
         if wanted is not None:
             raise UserTypeError(
@@ -66,8 +66,8 @@ def _number(parameter: Parameter, wanted: Any, number: Numeric, typed: bool) -> 
     source = type(number)
     if source is wanted:
         return number
-    if not typed:
-        return wanted(number.value)
+    if isinstance(value, (bool, int, float)):
+        return wanted(value)
     fits = (
         (source.is_integer and wanted.is_integer and _holds(source, wanted))
         or (source.is_float and wanted.is_float and source.width < wanted.width)

@@ -26,7 +26,7 @@ from flydsl.frontend.scopes import (
     own_nodes,
 )
 from flydsl.frontend.source import node_location
-from flydsl.frontend.syntax import RUNTIME, define, load, make_lambda, runtime_call
+from flydsl.frontend.syntax import RUNTIME, define, load, make_lambda, runtime_call, texts
 
 __all__ = ["rewrite_function"]
 
@@ -273,8 +273,8 @@ class _Rewriter(ast.NodeTransformer):
         names = [item for item in names if item not in self._globals]
         call = runtime_call(name, arguments)
         call.keywords = [
-            ast.keyword("names", ast.Constant(tuple(names))),
-            ast.keyword("carried", ast.Constant(tuple(item for item in carried if item in names))),
+            ast.keyword("names", texts(names)),
+            ast.keyword("carried", texts([item for item in carried if item in names])),
         ]
         return call
 
@@ -303,7 +303,7 @@ class _Rewriter(ast.NodeTransformer):
             return self.generic_visit(node)
         name = "and_" if isinstance(node.op, ast.And) else "or_"
         values = [self.visit(value) for value in node.values]
-        out = values[-1]
+        out: ast.expr = values[-1]
         for value in reversed(values[:-1]):
             out = ast.copy_location(runtime_call(name, [value, make_lambda(out)]), value)
         return out
@@ -324,8 +324,7 @@ class _Rewriter(ast.NodeTransformer):
             arguments = [node.left, node.comparators[0]]
             return ast.copy_location(runtime_call(names[0], arguments), node)
         later = [make_lambda(operand) for operand in node.comparators]
-        operators = ast.Constant(tuple(names))
-        call = runtime_call("chain", [operators, node.left, *later])
+        call = runtime_call("chain", [texts(names), node.left, *later])
         return ast.copy_location(call, node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:

@@ -10,7 +10,7 @@ import builtins
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flydsl.errors import UserError, UserRuntimeError, UserTypeError
@@ -22,6 +22,7 @@ from flydsl.frontend.build import RewriteCache
 from flydsl.frontend.carry import flatten, join, rebuild
 from flydsl.frontend.loops import (
     RangeSpec,
+    SharedBody,
     StateSlot,
     make_range,
     trace_for,
@@ -101,14 +102,14 @@ def if_(
     region_if(session, flag.ir_value(), arms, arms, names, carried)
 
 
-def range_(function: Any, *arguments: Any, **keywords: Any) -> Iterable[Any] | RangeSpec:
+def range_(function: Any, *arguments: Any, **keywords: Any) -> Any:
     """Return the iterable of a ``for`` in a decorated function: a run-time loop while tracing."""
     if function is not builtins.range or current() is None:
         return function(*arguments, **keywords)
     return make_range(arguments, **keywords)
 
 
-def helper_range(function: Any, *arguments: Any, **keywords: Any) -> Iterable[Any] | RangeSpec:
+def helper_range(function: Any, *arguments: Any, **keywords: Any) -> Any:
     """Return the iterable of a ``for`` in a helper: a run-time loop if a bound or keyword asks."""
     if not keywords and all(_is_python_int(value) for value in arguments):
         return function(*arguments)
@@ -173,8 +174,7 @@ def for_init(
         produced = body(index, slot.value)
         slot.value = list(produced) if isinstance(produced, (list, tuple)) else [produced]
 
-    iteration.__fly_function__ = body
-    trace_for(session, spec, iteration, names, carried, slot)
+    trace_for(session, spec, SharedBody(iteration, body), names, carried, slot)
     return slot.value[0] if len(spec.init) == 1 else slot.value
 
 
@@ -312,7 +312,7 @@ def not_in(value: Any, container: Any) -> Any:
     return not_(in_(value, container))
 
 
-def choose(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+def choose(condition: Any, yes: types.FunctionType, no: types.FunctionType) -> Any:
     """Evaluate ``yes() if condition else no()``; only the chosen side runs."""
     flag = _dynamic(condition)
     if flag is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-__all__ = ["RUNTIME", "define", "load", "make_lambda", "runtime_call"]
+__all__ = ["RUNTIME", "define", "load", "make_lambda", "runtime_call", "texts"]
 
 RUNTIME = "_fly_rt"
 """Name by which rewritten code refers to `flydsl.frontend.runtime`."""
@@ -25,6 +25,11 @@ def make_lambda(body: ast.expr) -> ast.expr:
 def runtime_call(name: str, arguments: Sequence[ast.expr]) -> ast.Call:
     """Return a call of a function of the runtime."""
     return ast.Call(ast.Attribute(load(RUNTIME), name, ast.Load()), list(arguments), [])
+
+
+def texts(items: Sequence[str]) -> ast.expr:
+    """Return a tuple of string constants."""
+    return ast.Tuple([ast.Constant(item) for item in items], ast.Load())
 
 
 def define(name: str, parameters: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:

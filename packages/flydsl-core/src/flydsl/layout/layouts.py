@@ -206,8 +206,8 @@ class Layout(Drawable):
 
 
 # The slots' own setters: several times faster than the dataclass's __init__, which validates.
-_SET_SHAPE = Layout.shape.__set__  # type: ignore[attr-defined]
-_SET_STRIDE = Layout.stride.__set__  # type: ignore[attr-defined]
+_SET_SHAPE = vars(Layout)["shape"].__set__
+_SET_STRIDE = vars(Layout)["stride"].__set__
 
 
 def unchecked_layout(shape: IntTuple, stride: IntTuple) -> Layout:

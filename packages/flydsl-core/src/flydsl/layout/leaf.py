@@ -133,34 +133,34 @@ class DynamicLeaf(ABC):
             parts.append(f"div={self.divisor}")
         return "?{" + " ".join(parts) + "}" if parts else "?"
 
-    def __add__(self, other: Leaf) -> Leaf:
+    def __add__(self, other: object) -> Leaf:
         return add(self, other) if isinstance(other, int | DynamicLeaf) else NotImplemented
 
-    def __radd__(self, other: int) -> Leaf:
+    def __radd__(self, other: object) -> Leaf:
         return add(other, self) if isinstance(other, int) else NotImplemented
 
-    def __sub__(self, other: Leaf) -> Leaf:
+    def __sub__(self, other: object) -> Leaf:
         return sub(self, other) if isinstance(other, int | DynamicLeaf) else NotImplemented
 
-    def __rsub__(self, other: int) -> Leaf:
+    def __rsub__(self, other: object) -> Leaf:
         return sub(other, self) if isinstance(other, int) else NotImplemented
 
-    def __mul__(self, other: Leaf) -> Leaf:
+    def __mul__(self, other: object) -> Leaf:
         return mul(self, other) if isinstance(other, int | DynamicLeaf) else NotImplemented
 
-    def __rmul__(self, other: int) -> Leaf:
+    def __rmul__(self, other: object) -> Leaf:
         return mul(other, self) if isinstance(other, int) else NotImplemented
 
-    def __floordiv__(self, other: Leaf) -> Leaf:
+    def __floordiv__(self, other: object) -> Leaf:
         return floordiv(self, other) if isinstance(other, int | DynamicLeaf) else NotImplemented
 
-    def __rfloordiv__(self, other: int) -> Leaf:
+    def __rfloordiv__(self, other: object) -> Leaf:
         return floordiv(other, self) if isinstance(other, int) else NotImplemented
 
-    def __mod__(self, other: Leaf) -> Leaf:
+    def __mod__(self, other: object) -> Leaf:
         return mod(self, other) if isinstance(other, int | DynamicLeaf) else NotImplemented
 
-    def __rmod__(self, other: int) -> Leaf:
+    def __rmod__(self, other: object) -> Leaf:
         return mod(other, self) if isinstance(other, int) else NotImplemented
 
 
@@ -395,7 +395,7 @@ def bitand(a: Leaf, b: Leaf) -> Leaf:
 
 
 def _check_count(count: int) -> None:
-    if not isinstance(count, int) or not 0 <= count < 64:
+    if not 0 <= count < 64:
         raise UserValueError(
             "a shift count is out of range", code="FLY-U100", value=count, allowed="0 to 63"
         )

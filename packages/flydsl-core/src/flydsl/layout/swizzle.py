@@ -30,8 +30,8 @@ def _check_bits(name: str, value: object, lowest: int = 0) -> None:
 class Swizzle:
     """``S<mask,base,shift>``: x -> x xor ((x & mask bits above base+shift) >> shift).
 
-    `mask` bits starting at bit base+shift are xored into those starting at bit base; with a negative
-    shift, the bits at base are xored into those at base-shift.
+    `mask` bits starting at bit base+shift are xored into those starting at bit base; with a
+    negative shift, the bits at base are xored into those at base-shift.
 
     Attributes:
         mask: How many bits take part.
@@ -94,7 +94,7 @@ class Swizzle:
         """Return the same swizzle of bytes for elements of another width.
 
         Raises:
-            UserError: The ratio is no power of two, or the swizzle moves bits inside one new element.
+            UserError: The ratio is no power of two, or the swizzle moves bits inside one element.
         """
         if self.mask == 0:
             return self
@@ -121,8 +121,8 @@ class Swizzle:
 class CoordSwizzle:
     """``CS<mask,base_row,[row],base_col,[col]>``: xors bits of one coordinate into another.
 
-    `mask` bits of the coordinate at path `row`, from bit `base_row`, are xored into the coordinate at
-    path `col`, from bit `base_col`.
+    `mask` bits of the coordinate at path `row`, from bit `base_row`, are xored into the coordinate
+    at path `col`, from bit `base_col`.
 
     Raises:
         UserError: A number of bits is out of range, or a path is empty or equal to the other.
@@ -141,7 +141,8 @@ class CoordSwizzle:
         _check_bits("mask + row base", self.mask + self.base_row)
         _check_bits("mask + column base", self.mask + self.base_col)
         for name, path in (("row", self.row), ("column", self.col)):
-            if not isinstance(path, tuple | list) or not path:
+            entries: object = path
+            if not isinstance(entries, tuple | list) or not entries:
                 raise UserTypeError(
                     f"swizzle {name} mode is not a path",
                     code="FLY-U111",

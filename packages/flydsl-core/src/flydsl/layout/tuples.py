@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 from flydsl.errors import UserError, UserTypeError, UserValueError
 from flydsl.layout import leaf
@@ -84,7 +84,7 @@ def _int_like(x: object, what: str, none: bool) -> int:
     index = None if isinstance(x, bool) else getattr(type(x), "__index__", None)
     if index is not None:
         try:
-            return int(operator.index(x))  # type: ignore[call-overload,no-any-return]
+            return int(operator.index(cast(SupportsIndex, x)))
         except TypeError:
             pass
     allowed = "int, run-time integer" + (", None" if none else "") + " or a tuple of these"
@@ -158,7 +158,7 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether the nesting of `a` is a prefix of that of `b`: a leaf of `a` may face a tuple."""
+    """Return whether the nesting of `a` is a prefix of that of `b` (its leaves may face tuples)."""
     if isinstance(a, tuple):
         return (
             isinstance(b, tuple)

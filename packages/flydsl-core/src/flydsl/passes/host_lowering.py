@@ -144,10 +144,11 @@ class _Stub:
             for value in _defined(op):
                 if isinstance(ft.of(value.type), ft.PtrType):
                     value.set_type(self.pointer)
+        casts = [op for op in found if op.name == "builtin.unrealized_conversion_cast"]
         for op, kinds in retyped:
             self._lower_pointer(op, kinds)
-        for op in found:
-            if op.name == "builtin.unrealized_conversion_cast" and _is_identity(op):
+        for op in casts:
+            if _is_identity(op):
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
         return launches

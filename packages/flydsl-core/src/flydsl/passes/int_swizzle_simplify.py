@@ -71,7 +71,9 @@ class _Swizzle:
 
     @property
     def period(self) -> int:
-        moved = self.mask << self.shift if self.shift_name == "arith.shli" else self.mask >> self.shift
+        moved = (
+            self.mask << self.shift if self.shift_name == "arith.shli" else self.mask >> self.shift
+        )
         return 1 << max(self.mask.bit_length(), moved.bit_length())
 
 

@@ -147,7 +147,9 @@ def concatenated(create: Callable[..., Any], pieces: Sequence[ir.Value], element
     return out  # type: ignore[no-any-return]
 
 
-def part(create: Callable[..., Any], vector: ir.Value, at: int, count: int, element: str) -> ir.Value:
+def part(
+    create: Callable[..., Any], vector: ir.Value, at: int, count: int, element: str
+) -> ir.Value:
     """Return elements ``[at, at + count)`` of a vector as a vector."""
     from flydsl.mlir import ir
 

@@ -19,9 +19,8 @@ from flydsl.passes.promoted_access import Access, Slot, SlotWriter
 from flydsl.passes.rewriting import device_functions, rebuild
 
 if TYPE_CHECKING:
-    from flydsl.plugins.protocols import Target
-
     from flydsl.mlir import ir
+    from flydsl.plugins.protocols import Target
 
 __all__ = ["run"]
 

@@ -173,7 +173,9 @@ class SlotWriter:
         total = None
         for offset in access.dynamic:
             cast = self.create("arith.index_cast", [index], [offset]).result
-            total = cast if total is None else self.create("arith.addi", [index], [total, cast]).result
+            total = (
+                cast if total is None else self.create("arith.addi", [index], [total, cast]).result
+            )
         static = access.static_bits // storage_bits(access.slot.element)
         if static:
             total = self.create("arith.addi", [index], [total, self._index(static)]).result
@@ -321,7 +323,9 @@ class SlotWriter:
         for i, position in enumerate(self._positions(access, count)):
             one = value
             if is_vector:
-                one = self.create("vector.extract", [_element(value)], [value], self._static(i)).result
+                one = self.create(
+                    "vector.extract", [_element(value)], [value], self._static(i)
+                ).result
             one = self._as(one, scalar)
             old = self._piece(slot, 0, state)
             state[key] = self.create(

@@ -145,7 +145,7 @@ def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
                 "a constant is always rounded to nearest even", code="FLY-U205", value=rounding_mode
             )
         mode = rounding(source, kind, rounding_mode)
-    if source is kind:
+    if source is kind and not (isinstance(x.value, float) and kind.format is not None):
         return x  # type: ignore[return-value]
     if x.is_static():
         return kind.static(_fold(source, kind, x.value))

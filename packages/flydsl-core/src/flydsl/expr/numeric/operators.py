@@ -17,7 +17,7 @@ from flydsl.expr.numeric import divide, fold
 from flydsl.expr.numeric.attributes import float_attributes, predicate
 from flydsl.expr.numeric.base import Numeric, like, named
 from flydsl.expr.numeric.convert import bitcast, convert, initial_value
-from flydsl.expr.numeric.promote import as_numeric, common_type
+from flydsl.expr.numeric.promote import as_operand, common_type
 
 __all__ = ["Arithmetic", "arithmetic", "compare", "emit_arithmetic", "emit_comparison", "select"]
 
@@ -124,7 +124,7 @@ def select(condition: Numeric, yes: object, no: object) -> Any:
         UserTypeError: The branches have no common type.
     """
     boolean = named("Boolean")
-    a, b = as_numeric(yes), as_numeric(no)
+    a, b = as_operand(yes), as_operand(no)
     if a is None or b is None:
         for value in (yes, no):
             other = getattr(value, "__fly_select__", None)
@@ -170,13 +170,13 @@ class Arithmetic(Numeric):
         return bitcast(self, dtype)
 
     def _binary(self, op: str, other: object, swap: bool = False) -> Any:
-        right = other if isinstance(other, Numeric) else as_numeric(other)
+        right = other if isinstance(other, Numeric) else as_operand(other)
         if right is None:
             return NotImplemented
         return arithmetic(op, right, self) if swap else arithmetic(op, self, right)
 
     def _compare(self, op: str, other: object) -> Any:
-        right = other if isinstance(other, Numeric) else as_numeric(other)
+        right = other if isinstance(other, Numeric) else as_operand(other)
         return NotImplemented if right is None else compare(op, self, right)
 
     def __add__(self, other: object) -> Any:
@@ -252,11 +252,11 @@ class Arithmetic(Numeric):
         return self._binary("shr", other, True)
 
     def __pow__(self, other: object) -> Any:
-        right = as_numeric(other)
+        right = as_operand(other)
         return NotImplemented if right is None else divide.power(self, right)
 
     def __rpow__(self, other: object) -> Any:
-        left = as_numeric(other)
+        left = as_operand(other)
         return NotImplemented if left is None else divide.power(left, self)
 
     def __eq__(self, other: object) -> Any:

@@ -9,7 +9,7 @@ from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import current
 from flydsl.expr.numeric.base import Numeric, named
 
-__all__ = ["as_numeric", "common_type", "literal_type", "scalar_from_ir"]
+__all__ = ["as_numeric", "as_operand", "common_type", "literal_type", "scalar_from_ir"]
 
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -73,6 +73,15 @@ def scalar_from_ir(value: object) -> Numeric | None:
     text = str(value.type)  # type: ignore[attr-defined]
     name = _BY_TEXT.get(text) or (f"Float{text[1:]}" if text[0] == "f" else "")
     return named(name).wrap(value) if name else None
+
+
+def as_operand(value: object) -> Numeric | None:
+    """Return `value` as `as_numeric` does, but a Python float not yet rounded.
+
+    It counts as a `Float32` for promotion; converting it to the common type rounds it once, from
+    the number that was written.
+    """
+    return named("Float32").static(value) if isinstance(value, float) else as_numeric(value)
 
 
 @cache
