@@ -17,6 +17,7 @@ __all__ = ["Block", "Page", "find_pages", "read_page"]
 
 _FENCE = re.compile(r"^(\s*)(```+)\s*(\S*)\s*$")
 _LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`[^`]*`")
 _HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
@@ -67,7 +68,7 @@ class _Reader:
     def prose(self, number: int, line: str) -> None:
         if line.strip():
             self.adjacent = False
-        self.links += [(number, target) for target in _LINK.findall(line)]
+        self.links += [(number, target) for target in _LINK.findall(_CODE.sub("", line))]
         heading = _HEADING.match(line)
         if heading:
             slug = _slug(heading[1])

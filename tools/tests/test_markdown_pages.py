@@ -6,7 +6,7 @@ import pytest
 from markdown_pages import Block, find_pages, read_page
 
 PAGE = """# One `two`: three!
-See [a](b.md#c) and ![no](image.png).
+See [a](b.md#c), not ![no](image.png) or `f[x](y)`.
 
 ```python
 x = 1

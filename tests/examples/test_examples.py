@@ -1,0 +1,53 @@
+"""The examples are right at small sizes too, and say so when a result is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("count", [1, 1023, 1024, 3001])
+def test_vector_add(target: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = load("01_vector_add", monkeypatch).run(target, count)
+    assert [figure.passed for figure in figures] == [True]
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 256), (3, 781)])
+def test_row_softmax(
+    target: str, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = load("02_row_softmax", monkeypatch).run(target, rows, columns)
+    assert [figure.passed for figure in figures] == [True]
+
+
+def test_wrong_results_are_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = load("01_vector_add", monkeypatch).run("gfx942", 10)
+    report = load("example_report", monkeypatch)
+    assert report.print_report(figures) == 0
+    for error in (1e-3, float("nan")):
+        assert report.print_report([figures[0].checked(error, 1e-6)]) == 1
+    assert report.print_report([]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("on gfx942: ok") == 1
+    assert printed.count("on gfx942: WRONG") == 2
