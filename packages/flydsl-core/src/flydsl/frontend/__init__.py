@@ -1,7 +1,7 @@
 """From decorated Python functions to Fly IR: decorators, rewriting of control flow, tracing.
 
 Modules: `functions` (``jit`` and ``kernel``), `signature`, `launcher` and `parameters` (launches),
-`trace`, `scope` and `traced` (one trace and its result), `dependencies` (cache keys); rewriting:
+`tracing`, `scope` and `traced` (one trace and its result), `dependencies` (cache keys); rewriting:
 `source`, `scopes`, `liveness`, `jumps`, `syntax`, `rewriter`, `build`; what rewritten code calls:
 `runtime`, `regions`, `loops`, `carry`, `mutation`, `missing`, `speculate`.
 
@@ -23,8 +23,8 @@ from flydsl.frontend.functions import (
 )
 from flydsl.frontend.launcher import KernelLauncher
 from flydsl.frontend.signature import Parameter, Signature
-from flydsl.frontend.trace import trace
 from flydsl.frontend.traced import TracedKernel, TracedModule, TracedParameter
+from flydsl.frontend.tracing import trace
 
 __all__ = [
     "Dependencies",

@@ -153,6 +153,7 @@ class SharedBody:
     function: Any
 
     def __call__(self, *arguments: Any) -> object:
+        """Run the body."""
         return self.run(*arguments)
 
 
@@ -167,23 +168,50 @@ def _functions(*callables: Any) -> list[types.FunctionType]:
 
 
 def _trips(spec: RangeSpec) -> Numeric:
-    """Emit the number of iterations of a range whose step is negative or not known."""
-    start, stop, step = (x.ir_value() for x in (spec.start, spec.stop, spec.step))
+    """Emit the number of iterations of a range.
+
+    Distances are taken as unsigned numbers, so that they cannot overflow.
+    """
     kind = type(spec.start)
+    if spec.step.is_static() and spec.start.is_static() and spec.stop.is_static():
+        return kind.static(len(range(spec.start.value, spec.stop.value, spec.step.value)))
+    start, stop = spec.start.ir_value(), spec.stop.ir_value()
+    if not spec.step.is_static():
+        return _unknown_step_trips(kind, start, stop, spec.step.ir_value())
+    low, high = (start, stop) if spec.step.value > 0 else (stop, start)
+    count = emit("arith.subi", kind.ir_type, (high, low))
+    size = abs(spec.step.value)
+    if size != 1:
+        one = kind.static(1).ir_value()
+        count = _rounded_up(kind, count, kind.static(size).ir_value(), one)
+    less = {"predicate": predicate(2 if kind.signed else 6)}
+    some = emit("arith.cmpi", Boolean.ir_type, (low, high), less)
+    zero = kind.static(0).ir_value()
+    return kind.wrap(emit("arith.select", kind.ir_type, (some, count, zero)))
+
+
+def _rounded_up(kind: type[Numeric], distance: Any, size: Any, one: Any) -> Any:
+    """Emit ``(distance - 1) // size + 1`` of unsigned numbers."""
+    result = kind.ir_type
+    below = emit("arith.subi", result, (distance, one))
+    return emit("arith.addi", result, (emit("arith.divui", result, (below, size)), one))
+
+
+def _unknown_step_trips(kind: type[Numeric], start: Any, stop: Any, step: Any) -> Numeric:
     result, flag = kind.ir_type, Boolean.ir_type
     zero, one = kind.static(0).ir_value(), kind.static(1).ir_value()
     less = {"predicate": predicate(2 if kind.signed else 6)}
     up = emit("arith.subi", result, (stop, start))
+    # An unsigned step never falls.
+    none = Boolean.static(False).ir_value()
+    falling = emit("arith.cmpi", flag, (step, zero), less) if kind.signed else none
     down = emit("arith.subi", result, (start, stop))
-    falling = emit("arith.cmpi", flag, (step, zero), {"predicate": predicate(2)})
     distance = emit("arith.select", result, (falling, down, up))
     size = emit("arith.select", result, (falling, emit("arith.subi", result, (zero, step)), step))
     # A run-time step of zero is not an error that a device could report: it makes no iterations.
     stuck = emit("arith.cmpi", flag, (step, zero), {"predicate": predicate(0)})
     divisor = emit("arith.select", result, (stuck, one, size))
-    # Distances are taken as unsigned, so that they cannot overflow.
-    rounded = emit("arith.divui", result, (emit("arith.subi", result, (distance, one)), divisor))
-    count = emit("arith.addi", result, (rounded, one))
+    count = _rounded_up(kind, distance, divisor, one)
     forward = emit("arith.cmpi", flag, (start, stop), less)
     backward = emit("arith.cmpi", flag, (stop, start), less)
     some = emit("arith.select", flag, (falling, backward, forward))

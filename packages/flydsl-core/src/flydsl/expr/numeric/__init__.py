@@ -1,16 +1,14 @@
 """Numbers of fixed types, static or dynamic: classes, promotion, conversion and operators.
 
-Modules: `formats` (floating-point formats), `base` (`Numeric`), `types` (the classes), `promote`
+Modules: `formats` (floating-point formats), `base` (`Numeric`), `classes`, `promote`
 (common types), `convert` (conversion, bitcast), `operators`, `divide` and `fold` (arithmetic).
-To add a type, add a class in `types` (and a format in `formats` for a float).
+To add a type, add a class in `classes` (and a format in `formats` for a float).
 """
 
 from __future__ import annotations
 
 from flydsl.expr.numeric.base import Numeric
-from flydsl.expr.numeric.formats import FORMATS, FloatFormat
-from flydsl.expr.numeric.promote import as_numeric, common_type
-from flydsl.expr.numeric.types import (
+from flydsl.expr.numeric.classes import (
     BY_TEXT,
     BFloat16,
     Boolean,
@@ -42,6 +40,8 @@ from flydsl.expr.numeric.types import (
     Uint64,
     Uint128,
 )
+from flydsl.expr.numeric.formats import FORMATS, FloatFormat
+from flydsl.expr.numeric.promote import as_numeric, common_type
 
 __all__ = [
     "BY_TEXT",

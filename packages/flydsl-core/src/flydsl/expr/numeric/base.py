@@ -1,6 +1,6 @@
 """`Numeric`: a number of a fixed type, known while tracing (static) or only at run time (dynamic).
 
-The concrete classes are in `types`; arithmetic is in `operators`, conversion in `convert`. All
+The concrete classes are in `classes`; arithmetic is in `operators`, conversion in `convert`. All
 classes share one slot, so that an operator costs little more than the operation it creates.
 """
 
@@ -83,8 +83,8 @@ class Numeric(metaclass=NumericMeta):
     if TYPE_CHECKING:  # what `flydsl.expr.numeric.operators.Arithmetic` adds to every class
 
         def __init__(self, value: object) -> None: ...
-        def to(self, dtype: type[N], rounding_mode: object = None) -> N: ...
-        def bitcast(self, dtype: type[N]) -> N: ...
+        def to(self, dtype: type[N], rounding_mode: object = None) -> N: ...  # noqa: D102
+        def bitcast(self, dtype: type[N]) -> N: ...  # noqa: D102
         def __add__(self, other: object) -> Any: ...
         def __radd__(self, other: object) -> Any: ...
         def __sub__(self, other: object) -> Any: ...
@@ -173,7 +173,7 @@ class Numeric(metaclass=NumericMeta):
 
 
 def named(name: str) -> type[Numeric]:
-    """Return the concrete class of this name; lets lower modules refer to classes of `types`."""
+    """Return the concrete class of this name; lets lower modules refer to classes of `classes`."""
     return _CLASSES[name]
 
 
