@@ -32,9 +32,7 @@ def test_vector_add(target: str, count: int, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 256), (3, 781)])
-def test_row_softmax(
-    target: str, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_softmax(target: str, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = load("02_row_softmax", monkeypatch).run(target, rows, columns)
     assert [figure.passed for figure in figures] == [True]
 

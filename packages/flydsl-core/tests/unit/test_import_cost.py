@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -17,8 +18,15 @@ print(json.dumps([spent, sorted(sys.modules)]))
 """
 
 
-def measure():
-    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True, text=True)
+def measure(cache=None):
+    environment = dict(os.environ)
+    if cache is not None:
+        # Installed packages have their bytecode; an editable install may be told to write none.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["PYTHONPYCACHEPREFIX"] = str(cache)
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, check=True, text=True, env=environment
+    )
     spent, modules = json.loads(run.stdout)
     return float(spent), set(modules)
 
@@ -31,7 +39,7 @@ def test_importing_the_frontend_loads_nothing_heavy():
     assert plugins == set()
 
 
-def test_importing_the_frontend_takes_at_most_100_ms_of_cpu():
+def test_importing_the_frontend_takes_at_most_100_ms_of_cpu(tmp_path):
     # The least of several runs: other load on the machine only ever adds.
-    best = min(measure()[0] for _ in range(5))
+    best = min(measure(tmp_path)[0] for _ in range(5))
     assert best <= 0.100, f"{best * 1000:.0f} ms"

@@ -9,7 +9,7 @@ from flydsl import codegen, frontend, mlir
 from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import argument_format
 from flydsl.compiler.dumps import Dumper
-from flydsl.compiler.lowering import Lowering, host_request
+from flydsl.compiler.lowering import TRACED, Lowering, host_request
 from flydsl.compiler.timing import Recorder
 from flydsl.targets import emit, pipeline_for
 
@@ -38,10 +38,8 @@ def compile_call(function: frontend.JitFunction, call: Call) -> tuple[Artifact, 
     with recorder.step("trace", function.name):
         traced = frontend.trace(function, dict(call.specs), call.target, context=context)
     dumper = Dumper(call.options, function.name, call.key.digest)
-    dumper.module("traced", traced.module)
-    if call.options.verify:
-        mlir.verify(traced.module, after="tracing")
     lowering = Lowering(traced.module, call.target, call.options, recorder, dumper)
+    lowering.after(TRACED)
     for stage in pipeline_for(call.target, call.options).stages:
         lowering.run(stage)
     code = lowering.emit(emit)

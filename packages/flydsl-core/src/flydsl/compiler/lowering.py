@@ -11,16 +11,20 @@ from flydsl.codegen.machine_code import HOST_FEATURES, MachineCode, host_triple
 from flydsl.compiler.dumps import Dumper
 from flydsl.compiler.timing import Recorder
 from flydsl.config import CompileOptions
+from flydsl.dialects.verify import verify_module
 from flydsl.errors import CompilerBug
+from flydsl.passes.host_lowering import STUB
+from flydsl.passes.rewriting import gpu_modules
 from flydsl.plugins.manager import load_dotted, plugin_manager
 from flydsl.plugins.payloads import CodeObject, Stage
 from flydsl.plugins.protocols import Target
+from flydsl.targets import NEUTRAL_PASSES
 
-__all__ = ["HOST_PASS", "HOST_PIPELINE", "STUB", "Lowering", "host_request"]
+__all__ = ["HOST_PASS", "HOST_PIPELINE", "STUB", "TRACED", "Lowering", "host_request"]
 
+TRACED = "traced"
+"""What dumps call the module before the first pass."""
 HOST_PASS = "fly-host-lowering"
-STUB = "fly_stub"
-"""Name of the function that the host pass makes of a launcher."""
 
 HOST_PIPELINE = (
     "builtin.module(convert-scf-to-cf,arith-expand,convert-to-llvm,reconcile-unrealized-casts)"
@@ -36,7 +40,7 @@ def host_request(llvm_ir: str, want_asm: bool = False) -> CodegenRequest:
         llvm_ir,
         triple,
         features=HOST_FEATURES.get(triple, ""),
-        opt_level=1,
+        opt_level=0,
         want_asm=want_asm,
         vectorize=False,
     )
@@ -79,13 +83,27 @@ class Lowering:
                 mlir.run_pipeline(self.module, stage.text)
             else:
                 _pass(stage.name)(self.module, self.target, **dict(stage.options))
-        self._after(stage.name)
+        self.after(stage.name)
 
-    def _after(self, name: str) -> None:
+    def after(self, name: str) -> None:
+        """Dump and, if asked to, verify what the step called `name` left.
+
+        Raises:
+            CompilerBug: The verifiers object.
+        """
         self.dumper.module(name, self.module)
-        if self.options.verify:
-            with self.recorder.step("verify", name):
-                mlir.verify(self.module, after=name)
+        if not self.options.verify:
+            return
+        with self.recorder.step("verify", name):
+            if name in NEUTRAL_PASSES or name == TRACED:
+                verify_module(self.module, name)
+            elif name == HOST_PASS or not (devices := list(gpu_modules(self.module))):
+                mlir.verify(self.module, name)
+            else:
+                # A target's stages turn kernels into what launches, which still wait for the host
+                # pass, do not verify against.
+                for device in devices:
+                    mlir.verify(device, name)
 
     def emit(self, emit: Callable[[Any, Target, CompileOptions], CodeObject]) -> CodeObject:
         """Turn the lowered device part into a code object with `flydsl.targets.emit`."""
@@ -106,10 +124,10 @@ class Lowering:
         """
         with self.recorder.step("host", HOST_PASS):
             _pass(HOST_PASS)(self.module, self.target, kernels=code.kernels)
-        self._after(HOST_PASS)
+        self.after(HOST_PASS)
         with self.recorder.step("host", "convert"):
             mlir.run_pipeline(self.module, HOST_PIPELINE)
-        self._after("host-llvm")
+        self.after("host-llvm")
         with self.recorder.step("host", "translate"):
             # Translating an invalid module would end the process.
             mlir.verify(self.module, "the host pipeline")

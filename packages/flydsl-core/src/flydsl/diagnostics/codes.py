@@ -49,6 +49,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U104": "a mode, or a range of modes, is out of range",
         "FLY-U105": "extents or strides do not divide as the layout operation needs",
         "FLY-U106": "a composition is not a layout",
+        "FLY-U107": "a layout has no complement or inverse that is a layout",
         "FLY-U110": "an integer tuple is empty, too long or too deep, or an extent is negative",
         "FLY-U111": "a thread-value layout is not static",
         "FLY-U112": "basis strides are malformed or used where integers are needed",

@@ -24,10 +24,6 @@ __all__ = ["ALGEBRA", "layout_of"]
 Function = Callable[..., Any]
 
 
-def _named(name: str) -> Function:
-    return lambda *a, **k: getattr(fl, name)(*a, **k)
-
-
 def layout_of(x: Any) -> Any:
     """Return the layout of a tensor; a layout is its own."""
     return x.layout if isinstance(x, View | fl.CoordTensor) else x
@@ -167,9 +163,9 @@ _TUPLES = (
 
 ALGEBRA: Mapping[str, Function] = MappingProxyType(
     {
-        **{name: _lifted(_named(name)) for name in _LIFTED},
-        **{name: _of_layout(_named(name)) for name in _QUERIES},
-        **{name: _named(name) for name in _TUPLES},
+        **{name: _lifted(getattr(fl, name)) for name in _LIFTED},
+        **{name: _of_layout(getattr(fl, name)) for name in _QUERIES},
+        **{name: getattr(fl, name) for name in _TUPLES},
         "crd2idx": lambda coord, layout: fl.crd2idx(coord, layout_of(layout)),
         "make_view": _view,
         "get_iter": _iterator,
@@ -182,12 +178,12 @@ ALGEBRA: Mapping[str, Function] = MappingProxyType(
         "composed_get_outer": lambda x: x.outer,
         "get": _get,
         "slice": _slice,
-        "dice": _of_layout(_named("dice")),
+        "dice": _of_layout(fl.dice),
         "select": lambda x, *, indices: _lifted(fl.select)(x, indices),
         "take": lambda x, *, begin, end: _lifted(fl.take)(x, begin, end),
         "group": lambda x, *, begin, end: _lifted(fl.group)(x, begin, end),
-        "append": _many(_named("append")),
-        "prepend": _many(_named("prepend")),
+        "append": _many(fl.append),
+        "prepend": _many(fl.prepend),
         "recast_layout": _lifted(_recast),
         "add_offset": _add_offset,
         "apply_swizzle": _apply_swizzle,

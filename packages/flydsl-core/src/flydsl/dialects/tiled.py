@@ -20,12 +20,16 @@ __all__ = [
     "TRAVERSAL_ORDERS",
     "make_tiled_copy",
     "make_tiled_mma",
+    "mma_layout_tv",
     "mma_partition",
     "mma_partition_shape",
     "partition_dst",
     "partition_src",
     "retile",
     "thr_layout_vmnk",
+    "tile_size_mnk",
+    "tiled_copy_for_mma",
+    "tiled_copy_tv",
     "traversal",
 ]
 
@@ -106,23 +110,27 @@ def make_tiled_copy(atom: Any, layout_tv: Any, tile: Any) -> TiledCopyType:
     return TiledCopyType(atom, layout_tv, tile)
 
 
-def _partition(tiled: TiledCopyType, x: Any, thread: Any, target_tv: fl.Layout) -> Any:
+def tiled_copy_tv(tiled: TiledCopyType, target_tv: fl.Layout) -> fl.Layout:
+    """Return (thread, value) -> linear coordinate in the tile, for one side of a tiled copy.
+
+    Args:
+        tiled: The tiled copy.
+        target_tv: The operation's source or destination layout.
+    """
     reference = tiled.atom.operation.ref_tv(tiled.atom.bits)
     to_target = fl.composition(fl.right_inverse(reference), target_tv)
     counts = tuple(fl.size(mode) for mode in reference.modes())
     atom_tv = fl.zipped_divide(tiled.layout_tv, counts)
     target = fl.composition(atom_tv, fl.make_tile(to_target, None))
-    # ((thread, rest of threads), (value, rest of values)) -> linear coordinate in the tile
-    pairs = [
-        fl.Layout((fl.get(part, i).shape, rest.shape), (fl.get(part, i).stride, rest.stride))
-        for part in (fl.get(target, 0),)
-        for i, rest in enumerate(fl.get(target, 1).modes())
-    ]
-    thread_layout = fl.coalesce(pairs[0])
-    value_layout = fl.coalesce(pairs[1], (1, 1))
-    tv = fl.Layout(
-        (thread_layout.shape, value_layout.shape), (thread_layout.stride, value_layout.stride)
+    # ((atom thread, atom value), (rest of threads, rest of values)) -> (threads, values)
+    threads, values = (
+        _pair(a, b) for a, b in zip(target[0].modes(), target[1].modes(), strict=True)
     )
+    return _pair(fl.coalesce(threads), fl.coalesce(values, (1, 1)))
+
+
+def _partition(tiled: TiledCopyType, x: Any, thread: Any, target_tv: fl.Layout) -> Any:
+    tv = tiled_copy_tv(tiled, target_tv)
     divided = _on_layout(x, lambda layout: fl.zipped_divide(layout, tiled.tile))
     composed = _on_layout(divided, lambda layout: fl.composition(layout, fl.make_tile(tv, None)))
     return _sliced(composed, ((thread, None), _wildcards(composed.shape[1])))
@@ -138,6 +146,29 @@ def partition_dst(tiled: TiledCopyType, dst: Any, thread: Any) -> Any:
     return _partition(tiled, dst, thread, tiled.atom.operation.dst_tv(tiled.atom.bits))
 
 
+def _grouped(shape: Any, stride: Any, count: int) -> fl.Layout:
+    """Return the layout of index // count for a static layout; neighbours in a group merge.
+
+    Raises:
+        UserError: A mode straddles groups.
+    """
+    if isinstance(shape, tuple):
+        return _pair(*(_grouped(s, d, count) for s, d in zip(shape, stride, strict=True)))
+    if stride % count == 0:
+        return fl.Layout(shape, stride // count)
+    within = count // stride
+    if count % stride == 0 and within % shape == 0:
+        return fl.Layout(1, 0)
+    if count % stride == 0 and shape % within == 0:
+        return fl.Layout(shape // within, 1)
+    raise UserValueError(
+        "the fragment's values do not fit the tiled copy's layout",
+        code="FLY-U330",
+        value=f"{shape}:{stride}",
+        allowed=f"whole groups of {count}",
+    )
+
+
 def retile(tiled: TiledCopyType, x: Any) -> Any:
     """Return a fragment (values, rest…) of another tiling rearranged for this copy's values."""
     threads = fl.size(fl.get(tiled.layout_tv, 0))
@@ -146,7 +177,7 @@ def retile(tiled: TiledCopyType, x: Any) -> Any:
     shape = _tile_shape(tiled.tile)
     inverse = fl.composition(fl.right_inverse(tiled.layout_tv), fl.make_ordered_layout(shape, 0))
     # linear coordinate in the tile -> which group of `values` values holds it
-    groups = fl.recast_layout(inverse, 1, threads * values)
+    groups = _grouped(inverse.shape, inverse.stride, threads * values)
     per_value = fl.logical_product(fl.Layout(values, 1), fl.right_inverse(groups))
     order = fl.zipped_divide(per_value, fl.Layout(atom_values, 1))
     extents = (values, *_modes(fl.int_tuple_product_each(groups.shape)))
@@ -220,30 +251,74 @@ def mma_partition(tiled: TiledMmaType, x: Any, thread: Any, *, operand_id: str) 
         operand_id: ``"A"``, ``"B"``, ``"C"`` or ``"D"``.
     """
     axes = _axes(operand_id)
-    operation = tiled.atom.operation
-    vmnk = thr_layout_vmnk(tiled)
-    permutation = fl.make_tile(*(tiled.permutation.modes[axis] for axis in axes))
-    extents = tuple(operation.shape_mnk[axis] for axis in axes)
-    atoms = tuple(fl.size(fl.get(tiled.atom_layout, axis)) for axis in axes)
-    tv = operation.layout_tv(operand_id)
-
-    def arrange(layout: Any) -> Any:
-        permuted = fl.logical_divide(layout, permutation)
-        divided = fl.zipped_divide(permuted, fl.make_tile(*extents))
-        valued = fl.composition(divided, fl.make_tile(tv, None))
-        # ((thread, value), (rest…)) -> ((thread, (atoms…)), (value, (rest…)))
-        inner = tuple(fl.Layout(count, 1) for count in atoms)
-        return fl.zipped_divide(valued, fl.make_tile(None, fl.make_tile(*inner)))
-
-    arranged = _on_layout(x, arrange)
-    return _pick_thread(arranged, vmnk, thread, axes)
-
-
-def _pick_thread(arranged: Any, vmnk: Any, thread: Any, axes: tuple[int, int]) -> Any:
-    coord = fl.get_flat_coord(thread, vmnk)
+    arranged = _on_layout(x, lambda layout: _arranged(tiled, layout, operand_id))
+    coord = fl.get_flat_coord(thread, thr_layout_vmnk(tiled))
     atoms = tuple(coord[axis + 1] for axis in axes)
     rest = _wildcards(arranged.shape[1][1])
     return _sliced(arranged, ((coord[0], atoms), (None, rest)))
+
+
+def _arranged(tiled: TiledMmaType, layout: Any, operand_id: str) -> Any:
+    """Return a tile as ((thread in atom, atoms along both axes), (value, rest of each mode…))."""
+    axes = _axes(operand_id)
+    operation = tiled.atom.operation
+    permutation = fl.make_tile(*(tiled.permutation.modes[axis] for axis in axes))
+    extents = tuple(operation.shape_mnk[axis] for axis in axes)
+    inner = tuple(fl.Layout(fl.size(fl.get(tiled.atom_layout, axis)), 1) for axis in axes)
+    permuted = fl.logical_divide(layout, permutation)
+    divided = fl.zipped_divide(permuted, fl.make_tile(*extents))
+    valued = fl.composition(divided, fl.make_tile(operation.layout_tv(operand_id), None))
+    return _zipped(valued, lambda rest: fl.logical_divide(rest, fl.make_tile(*inner)))
+
+
+def tile_size_mnk(tiled: TiledMmaType) -> tuple[int, int, int]:
+    """Return the extents M, N, K that one step of the tiled MMA covers."""
+    sizes = []
+    for axis, mode in enumerate(tiled.permutation.modes):
+        atoms = fl.size(fl.get(tiled.atom_layout, axis))
+        core = tiled.atom.operation.shape_mnk[axis] * atoms
+        sizes.append(core if mode is None else fl.size(mode))
+    return sizes[0], sizes[1], sizes[2]
+
+
+def mma_layout_tv(tiled: TiledMmaType, operand_id: str) -> fl.Layout:
+    """Return (thread, value) -> linear coordinate in the tile of an operand.
+
+    Threads that differ only along the axis that the operand lacks hold the same values.
+    """
+    axes = _axes(operand_id)
+    extents = tuple(tile_size_mnk(tiled)[axis] for axis in axes)
+    arranged = _arranged(tiled, fl.make_ordered_layout(extents, 0), operand_id)
+    threads, values = arranged.modes()
+    thread_in_atom, atoms = threads.modes()
+    vmnk = thr_layout_vmnk(tiled)
+    along = [fl.Layout(fl.size(vmnk[axis + 1]), 0) for axis in range(3)]
+    for axis, mode in zip(axes, atoms.modes(), strict=True):
+        along[axis] = mode
+    by_number = fl.composition(_pair(thread_in_atom, *along), fl.right_inverse(vmnk))
+    return _pair(by_number, values)
+
+
+def tiled_copy_for_mma(atom: CopyAtomType, tiled: TiledMmaType, operand_id: str) -> TiledCopyType:
+    """Return the tiled copy that gives each thread the values it holds of an MMA operand."""
+    extents = tuple(tile_size_mnk(tiled)[axis] for axis in _axes(operand_id))
+    return TiledCopyType(atom, mma_layout_tv(tiled, operand_id), fl.make_tile(*extents))
+
+
+def _pair(*modes: fl.Layout) -> fl.Layout:
+    """Return the layout with the given layouts as its modes."""
+    return fl.Layout(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
+
+
+def _zipped(layout: Any, divide: Any) -> Any:
+    """Gather thread and atoms in mode 0, value and the rest in mode 1."""
+    if isinstance(layout, fl.ComposedLayout):
+        return layout.with_outer(_zipped(layout.outer, divide))
+    (thread, value), rest = layout[0].modes(), divide(layout[1])
+    pairs = rest.modes()
+    atoms = [mode[0] for mode in pairs[:2]]
+    others = [mode[1] for mode in pairs[:2]] + list(pairs[2:])
+    return _pair(_pair(thread, _pair(*atoms)), _pair(value, _pair(*others)))
 
 
 def mma_partition_shape(tiled: TiledMmaType, shape: Any, *, operand_id: str) -> Any:

@@ -1,7 +1,7 @@
 """Basis strides: integers tagged with the coordinate that they move along.
 
-`E(0)` is one step along mode 0, `E(1, 0)` one along sub-mode 0 of mode 1; a layout with such strides
-evaluates to a coordinate instead of an index.
+`E(0)` is one step along mode 0, `E(1, 0)` one along sub-mode 0 of mode 1; a layout with such
+strides evaluates to a coordinate instead of an index.
 """
 
 from __future__ import annotations

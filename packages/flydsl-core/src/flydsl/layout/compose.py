@@ -143,8 +143,8 @@ def _compose_mode(domain: _Domain, extent: Leaf, stride: Leaf) -> list[ev.Mode]:
             return pieces
         if not leaf.divides(most, extent) or most == 1:
             raise domain.refuse(
-                f"the steps of {extent}:{stride} cannot be split where a mode of the left side ends "
-                f"(after {most} of them)"
+                f"the steps of {extent}:{stride} cannot be split where a mode of the left side "
+                f"ends (after {most} of them)"
             )
         domain.note_use(digits, most)
         pieces.append((most, _step_stride(domain, digits)))
@@ -248,7 +248,7 @@ def tile_from(x: tuple[Any, ...] | list[Any], _depth: int = 0) -> Tile:
     for e in x:
         if isinstance(e, tuple | list):
             modes.append(tile_from(e, _depth + 1))
-        elif e is None or isinstance(e, Layout | Tile) or isinstance(e, float | str | bool):
+        elif e is None or isinstance(e, Layout | Tile | float | str | bool):
             modes.append(e)  # type: ignore[arg-type]
         else:
             modes.append(normalize(e, "the tile"))

@@ -209,7 +209,7 @@ class CoordTensor(Drawable):
         layout: Usually with basis strides, such as an identity layout or a part of one.
 
     Raises:
-        UserError: A part is of another kind, or the base cannot be added to what the layout maps to.
+        UserError: A part is of another kind, or the base does not fit what the layout maps to.
     """
 
     base: IntTuple
@@ -287,7 +287,7 @@ class CoordTensor(Drawable):
         return self(*coord) if isinstance(coord, tuple) else self(coord)
 
 
-Tiler: TypeAlias = "int | DynamicLeaf | None | Layout | Tile"
+Tiler: TypeAlias = "int | DynamicLeaf | Layout | Tile | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +301,10 @@ class Tile:
     modes: tuple[Tiler, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.modes, tuple) or not self.modes:
-            raise UserValueError("a tile needs modes", code="FLY-U115", value=self.modes)
-        for mode in self.modes:
+        modes: object = self.modes
+        if not isinstance(modes, tuple) or not modes:
+            raise UserValueError("a tile needs modes", code="FLY-U115", value=modes)
+        for mode in modes:
             if isinstance(mode, bool) or not isinstance(
                 mode, int | DynamicLeaf | Layout | Tile | None
             ):

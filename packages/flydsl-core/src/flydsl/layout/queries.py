@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-def size(x: object, mode: int | None = None) -> Leaf:
+def size(x: object, mode: object = None) -> Leaf:
     """Return the number of coordinates of a layout, tuple (as a shape) or tile; or of one mode.
 
     Raises:
@@ -72,7 +72,7 @@ def size(x: object, mode: int | None = None) -> Leaf:
 def _tiler_size(mode: Any) -> Leaf:
     if mode is None:
         raise UserValueError("a tile with None has no size of its own", code="FLY-U115")
-    return size(mode) if isinstance(mode, Layout | Tile) else mode  # type: ignore[no-any-return]
+    return size(mode) if isinstance(mode, Layout | Tile) else normalize(mode, "the tile")
 
 
 def _reach(extents: list[tuple[Leaf, Leaf]]) -> Leaf:

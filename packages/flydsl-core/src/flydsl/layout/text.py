@@ -184,6 +184,8 @@ class _Parser:
         offset = self.element()
         self.take("o")
         outer = self.layout_like()
+        if not isinstance(outer, Layout | ComposedLayout):
+            self.fail("a composed layout ends in a layout")
         return ComposedLayout(first, offset, outer)
 
     def everything(self) -> LayoutObject:

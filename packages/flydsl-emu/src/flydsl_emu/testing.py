@@ -1,0 +1,239 @@
+"""Running single instructions on given values: the bench that opcode tests work at.
+
+Example::
+
+    bench = InstructionBench("gfx942")
+    (total,) = bench.evaluate("v_add_u32", a, b)      # arrays of shape (waves, 64)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from flydsl_emu.decode import Instruction, Operand
+from flydsl_emu.numpy_tier.arithmetic import DTYPES
+from flydsl_emu.numpy_tier.binding import Binder
+from flydsl_emu.numpy_tier.host import Allocation, Allocations
+from flydsl_emu.numpy_tier.memory import LocalMemory, MemoryAccess
+from flydsl_emu.numpy_tier.state import LANES, State, pack_mask, unpack_mask
+from flydsl_emu.semantics.registry import IMPLICIT, find
+from flydsl_emu.semantics.value_types import TYPES, Type
+
+__all__ = ["InstructionBench"]
+
+Array = Any
+
+_FIRST_VECTOR = 8
+_FIRST_SCALAR = 8
+_VECTORS = 256
+_FORMATS = {"s": "SOP2", "v": "VOP3"}
+
+
+class InstructionBench:
+    """Registers, LDS and scratch for single instructions.
+
+    Args:
+        arch: Architecture.
+        waves: Waves; all values have this many rows.
+        lds: Bytes of LDS; each wave is its own workgroup.
+        scratch: Bytes of scratch per lane.
+        memory: Host arrays that global accesses may touch.
+    """
+
+    def __init__(
+        self,
+        arch: str,
+        waves: int = 2,
+        lds: int = 4096,
+        scratch: int = 64,
+        memory: Sequence[Array] = (),
+    ) -> None:
+        self.arch = arch
+        self.waves = waves
+        self.state = State(waves, _VECTORS, _VECTORS)
+        self.lds = np.zeros((waves, lds), np.uint8)
+        self.scratch = np.zeros((waves, LANES, scratch), np.uint8)
+        lanes = np.arange(waves * LANES, dtype=np.int64).reshape(waves, LANES)
+        ranges = [
+            Allocation(x.ctypes.data, x.ctypes.data + x.nbytes, True, f"array {n}")
+            for n, x in enumerate(memory)
+        ]
+        self.machine = MemoryAccess(
+            self.state,
+            Allocations(ranges),
+            LocalMemory(
+                self.lds.reshape(-1),
+                (np.arange(waves, dtype=np.int64) * lds)[:, None],
+                lds,
+                "FLY-U712",
+                "LDS",
+            ),
+            LocalMemory(self.scratch.reshape(-1), lanes * scratch, scratch, "FLY-U717", "scratch"),
+        )
+        self.set_exec(np.ones((waves, LANES), np.bool_))
+
+    def set_exec(self, mask: Array) -> None:
+        """Set EXEC from truth values of shape ``(waves, 64)``."""
+        self.state.set_exec(mask)
+
+    # Values --------------------------------------------------------------------------------------
+    def write(self, operand: Operand, value: Array, type: Type) -> None:
+        """Put a value into an operand's registers: ``(waves, 64)``, or ``(waves,)`` for scalars."""
+        full = np.asarray(value, DTYPES[type.name])
+        bits = full.view(f"u{full.dtype.itemsize}").astype(np.uint64)
+        for k in range(type.registers):
+            word = np.right_shift(bits, np.uint64(32 * k)).astype(np.uint32)
+            if operand.kind == "s":
+                self.state.scalar[operand.index + k, :, 0] = word
+            else:
+                self._file(operand)[operand.index + k] = word
+
+    def read(self, operand: Operand, type: Type) -> Array:
+        """Return an operand's registers as a value."""
+        words = []
+        for k in range(type.registers):
+            if operand.kind == "s":
+                words.append(self.state.scalar[operand.index + k, :, 0])
+            else:
+                words.append(self._file(operand)[operand.index + k])
+        bits = words[0].astype(np.uint64)
+        if len(words) == 2:
+            bits |= words[1].astype(np.uint64) << np.uint64(32)
+        unsigned = bits.astype(f"u{max(1, type.bits // 8)}")
+        return unsigned.view(DTYPES[type.name])
+
+    def _file(self, operand: Operand) -> Array:
+        return self.state.accumulation if operand.kind == "a" else self.state.vector
+
+    # Running -------------------------------------------------------------------------------------
+    def execute(self, instruction: Instruction) -> Any:
+        """Execute one instruction on the present register contents."""
+        binder = Binder(self.machine, "bench", self.arch)
+        with np.errstate(all="ignore"):
+            return binder.bind(instruction)()
+
+    def evaluate(
+        self,
+        name: str,
+        *values: Array,
+        scc: Array | None = None,
+        vcc: Array | None = None,
+        old: Array | None = None,
+        mods: Mapping[str, int] | None = None,
+        format: str = "",
+    ) -> tuple[Array, ...]:
+        """Run an instruction whose operands its signature describes; return its results.
+
+        Args:
+            name: Mnemonic.
+            values: One per explicit source: typed arrays, truth values for masks, ints for
+                immediates.
+            scc: SCC before, ``(waves,)``.
+            vcc: VCC before, truth values.
+            old: Previous contents of the first result.
+            mods: Instruction modifiers.
+            format: Encoding family, where it matters.
+
+        Returns:
+            Results in the order of the signature: SCC as ``(waves,)``, masks as truth values.
+        """
+        semantics = find(name)
+        if semantics is None:
+            raise KeyError(name)
+        scalar = name.startswith("s_")
+        layout = _Allocator(scalar)
+        results = [layout.result(token, name) for token in semantics.results]
+        operands = [r for r in results if r is not None]
+        self._set_conditions(scc, vcc)
+        if old is not None and results[0] is not None:
+            self.write(results[0], old, TYPES[semantics.results[0].rpartition(".")[2]])
+        pending = list(values)
+        for token in semantics.sources:
+            if token in IMPLICIT:
+                continue
+            operands.append(self._place(layout, token, pending.pop(0), scalar))
+        instruction = Instruction(
+            0x1000,
+            8,
+            format or _FORMATS[name[0]],
+            name,
+            "" if scalar else "e64",
+            tuple(operands),
+            dict(mods or {}),
+        )
+        self.execute(instruction)
+        return tuple(
+            self._collect(token, operand)
+            for token, operand in zip(semantics.results, results, strict=True)
+        )
+
+    def _set_conditions(self, scc: Array | None, vcc: Array | None) -> None:
+        if scc is not None:
+            self.state.scc[:, 0] = scc
+        if vcc is not None:
+            words = pack_mask(np.asarray(vcc, np.bool_))
+            self.state.scalar[106], self.state.scalar[107] = words[:, 0:1], words[:, 1:2]
+
+    def _place(self, layout: _Allocator, token: str, value: Array, scalar: bool) -> Operand:
+        if token == "imm":
+            return Operand("k", 16, 1, int(value))
+        if token == "mask":
+            operand = layout.scalar(2)
+            words = pack_mask(np.asarray(value, np.bool_))
+            self.state.scalar[operand.index] = words[:, 0:1]
+            self.state.scalar[operand.index + 1] = words[:, 1:2]
+            return operand
+        kind = TYPES[token]
+        operand = layout.scalar(kind.registers) if scalar else layout.vector(kind.registers)
+        self.write(operand, value, kind)
+        return operand
+
+    def _collect(self, token: str, operand: Operand | None) -> Array:
+        kind = token.rpartition(".")[2]
+        if kind == "scc":
+            return self.state.scc[:, 0].copy()
+        if kind == "exec":
+            return self.state.exec.copy()
+        if kind == "execbits":
+            return pack_mask(self.state.exec).view(np.uint64)[:, 0]
+        if operand is None:
+            raise KeyError(token)
+        if kind == "mask":
+            low = self.state.scalar[operand.index]
+            return unpack_mask(low, self.state.scalar[operand.index + 1])
+        return self.read(operand, TYPES[kind]).copy()
+
+
+class _Allocator:
+    """Hands out registers that do not overlap."""
+
+    def __init__(self, scalar: bool) -> None:
+        self._scalar = scalar
+        self._next_vector = _FIRST_VECTOR
+        self._next_scalar = _FIRST_SCALAR
+
+    def vector(self, count: int) -> Operand:
+        """Return unused vector registers."""
+        operand = Operand("v", self._next_vector, count)
+        self._next_vector += count
+        return operand
+
+    def scalar(self, count: int) -> Operand:
+        """Return unused scalar registers."""
+        operand = Operand("s", self._next_scalar, count)
+        self._next_scalar += 2
+        return operand
+
+    def result(self, token: str, name: str) -> Operand | None:
+        """Return the operand of a result, or None for one that has none."""
+        kind = token.rpartition(".")[2]
+        if kind in ("scc", "exec", "execbits", "branch", "jump"):
+            return None
+        if kind == "mask":
+            return self.scalar(2)
+        count = TYPES[kind].registers
+        to_scalar = self._scalar or name in ("v_readfirstlane_b32", "v_readlane_b32")
+        return self.scalar(count) if to_scalar else self.vector(count)
