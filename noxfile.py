@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent
 PACKAGES = sorted(path.name for path in (ROOT / "packages").iterdir() if path.is_dir())
 SOURCES = [f"packages/{package}/src" for package in PACKAGES]
 TARGETS = ("gfx942", "gfx950")
-# Runs with an empty working directory, so that only installed distributions can be imported.
-COMPILE_WITHOUT_NUMPY = ROOT / "tools" / "compile_vector_add.py"
+# Proves an installation; runs where only installed distributions can be imported.
+PROOF = ROOT / "tools" / "compile_vector_add.py"
 
 nox.options.sessions = ["lint", "types", "layers", "tests", "workspace", "docs"]
 nox.options.default_venv_backend = "venv"
@@ -108,12 +108,12 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def wheels(session: nox.Session) -> None:
     """Build the wheels and prove that they work in environments that hold nothing else."""
-    dist = Path(session.create_tmp()) / "dist"
+    dist = Path(session.create_tmp()).resolve() / "dist"
     session.install("--upgrade", "pip>=25.1")
     session.install("build", "hatchling>=1.27")
     for package in PACKAGES:
         source = f"packages/{package}"
-        session.run("python", "-m", "build", "-q", "--outdir", str(dist), source)
+        session.run("python", "-m", "build", "-qn", "--outdir", str(dist), source)
     built = {package: next(dist.glob(f"{package.replace('-', '_')}-*.whl")) for package in PACKAGES}
     _prove(session, "full", [*built.values()], "--emulate")
     core_and_target = [built["flydsl-core"], built["flydsl-rocdl"]]
@@ -122,12 +122,12 @@ def wheels(session: nox.Session) -> None:
 
 def _prove(session: nox.Session, name: str, wheels: list[Path], *arguments: str) -> None:
     """Install `wheels` into a new environment and compile a vector add there, torch absent."""
-    environment = Path(session.create_tmp()) / name
+    environment = Path(session.create_tmp()).resolve() / name
     session.run("python", "-m", "venv", "--clear", str(environment))
     python = str(environment / "bin" / "python")
     session.run(python, "-m", "pip", "install", "-q", *map(str, wheels), external=True)
     with session.chdir(environment):
-        script = str(COMPILE_WITHOUT_NUMPY)
+        script = str(PROOF)
         for target in TARGETS:
             command = [python, "-P", script, "--target", target, "--absent", "torch", *arguments]
             session.run(*command, external=True, env={"PYTHONPATH": ""})

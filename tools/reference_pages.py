@@ -141,15 +141,19 @@ def diagnostics_page() -> str:
 def environment_page() -> str:
     """Return ``docs/environment.md``."""
     importlib.import_module("flydsl.config.core")
+    # By the module that declares them: which were imported before this runs must not matter.
+    owned: dict[str, set[str]] = {}
+    for package in PLUGIN_PACKAGES:
+        module = _optional(f"{package}.settings")
+        values = vars(module).values() if module is not None else ()
+        owned[package] = {value.name for value in values if isinstance(value, Setting)}
+    declared = catalogue()
+    of_plugins = set().union(*owned.values())
+    owned = {"flydsl-core": set(declared) - of_plugins, **owned}
     text = ENVIRONMENT
-    before: set[str] = set()
-    for package in ("flydsl", *PLUGIN_PACKAGES):
-        if package != "flydsl":
-            _optional(f"{package}.settings")
-        declared = {name: s for name, s in catalogue().items() if name not in before}
-        before |= set(declared)
-        title = "flydsl-core" if package == "flydsl" else package.replace("_", "-")
-        text += f"\n## {title}\n\n" + _settings_table(declared)
+    for package, names in owned.items():
+        table = _settings_table({name: declared[name] for name in names})
+        text += f"\n## {package.replace('_', '-')}\n\n" + table
     return text
 
 
