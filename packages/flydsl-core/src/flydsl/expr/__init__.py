@@ -1,6 +1,6 @@
 """The expression language (``import flydsl.expr as fx``): what kernels are written with.
 
-Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions` and `layout_functions` (algebra),
+Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` (algebra),
 `pointers`, `tensors`, `storage` and `shared` (memory), `annotations`. Operations: `copying`, `gpu`,
 `math_ops`, `extremes`, `arith`, `fast` (fast-math flags), `static` (compile-time control).
 Inside: `ambient` (the trace in progress), `emit` and `locations` (operations and where they come
@@ -13,9 +13,9 @@ the list here. Namespaces such as ``fx.rocdl`` come from plugins, on first use.
 from __future__ import annotations
 
 # ruff: noqa: A004, I001  (the public API has names of builtins; the lists are packed)
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flydsl import layout as _layout
+
 from flydsl.expr import arith, gpu, numeric, vector
 from flydsl.expr import math_ops as math
 from flydsl.expr.annotations import Constexpr, Stream
@@ -93,15 +93,9 @@ from flydsl.expr.vector_types import (
     Uint8x16, Uint8x2, Uint8x4, Uint8x8,
 )  # fmt: skip
 
-# Plain objects of the algebra; what a trace knows of run-time layouts is a `LayoutValue`.
-Basis, ComposedLayout, E, Layout, Swizzle, Tile = (
-    _layout.Basis,
-    _layout.ComposedLayout,
-    _layout.E,
-    _layout.Layout,
-    _layout.Swizzle,
-    _layout.Tile,
-)
+if TYPE_CHECKING:
+    from flydsl.layout import Basis, ComposedLayout, E, Layout, Swizzle, Tile
+
 
 __all__ = [
     "AddressSpace",
@@ -437,13 +431,26 @@ __all__ = [
     "zipped_product",
 ]  # fmt: skip
 
+_PLAIN = frozenset({"Basis", "ComposedLayout", "E", "Layout", "Swizzle", "Tile"})
+
 
 def __getattr__(name: str) -> Any:
-    """Return a namespace that a plugin provides, such as ``fx.rocdl``.
+    """Return a class of the layout algebra, or a namespace of a plugin such as ``fx.rocdl``.
+
+    The algebra's own objects are what is known while tracing; run-time ones are `LayoutValue`.
 
     Raises:
         UserAttributeError: There is no such name; says what is close or what to install.
     """
+    if name in _PLAIN:
+        from flydsl import layout
+
+        value = globals()[name] = getattr(layout, name)
+        return value
     from flydsl.plugins.namespaces import expr_attribute
 
     return expr_attribute(name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_PLAIN]

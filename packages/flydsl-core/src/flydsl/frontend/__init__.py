@@ -2,7 +2,7 @@
 
 Modules: `functions` (``jit`` and ``kernel``), `signature`, `launcher` and `parameters` (launches),
 `tracing`, `scope` and `traced` (one trace and its result), `dependencies` (cache keys); rewriting:
-`source`, `scopes`, `liveness`, `jumps`, `syntax`, `rewriter`, `build`; what rewritten code calls:
+`source`, `scopes`, `liveness`, `jumps`, `syntax`, `rewriter`, `compiling`, `build`; runtime of it:
 `runtime`, `regions`, `loops`, `carry`, `mutation`, `missing`, `speculate`.
 
 To support another statement, rewrite it in `rewriter` into a call of a new function of `runtime`.
@@ -10,8 +10,9 @@ To support another statement, rewrite it in `rewriter` into a call of a new func
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from flydsl.expr.ambient import in_trace
-from flydsl.frontend.dependencies import Dependencies, Dependency, collect_dependencies
 from flydsl.frontend.functions import (
     Driver,
     JitFunction,
@@ -21,10 +22,13 @@ from flydsl.frontend.functions import (
     kernel,
     set_driver,
 )
-from flydsl.frontend.launcher import KernelLauncher
-from flydsl.frontend.signature import Parameter, Signature
-from flydsl.frontend.traced import TracedKernel, TracedModule, TracedParameter
-from flydsl.frontend.tracing import trace
+
+if TYPE_CHECKING:
+    from flydsl.frontend.dependencies import Dependencies, Dependency, collect_dependencies
+    from flydsl.frontend.launcher import KernelLauncher
+    from flydsl.frontend.signature import Parameter, Signature
+    from flydsl.frontend.traced import TracedKernel, TracedModule, TracedParameter
+    from flydsl.frontend.tracing import trace
 
 __all__ = [
     "Dependencies",
@@ -46,3 +50,27 @@ __all__ = [
     "set_driver",
     "trace",
 ]
+
+_LAZY = {
+    "Dependencies": "dependencies",
+    "Dependency": "dependencies",
+    "KernelLauncher": "launcher",
+    "Parameter": "signature",
+    "Signature": "signature",
+    "TracedKernel": "traced",
+    "TracedModule": "traced",
+    "TracedParameter": "traced",
+    "collect_dependencies": "dependencies",
+    "trace": "tracing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use what decorating a function does not need."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

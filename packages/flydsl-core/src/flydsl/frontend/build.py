@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import sys
 import threading
@@ -10,12 +9,11 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from flydsl.diagnostics import is_framework_module
-from flydsl.errors import CompilerBug
-from flydsl.frontend.rewriter import rewrite_function
-from flydsl.frontend.source import function_tree
-from flydsl.frontend.syntax import RUNTIME, define
 
-__all__ = ["RewriteCache", "rewritable"]
+__all__ = ["RUNTIME", "RewriteCache", "rewritable"]
+
+RUNTIME = "_fly_rt"
+"""Name by which rewritten code refers to `flydsl.frontend.runtime`."""
 
 _FUNCTION_FLAGS = 0x3  # CO_OPTIMIZED | CO_NEWLOCALS: functions have them, class bodies do not
 _FOREIGN = frozenset({"numpy", "torch", "ml_dtypes", "pytest", "_pytest", "hypothesis"})
@@ -82,18 +80,10 @@ class RewriteCache:
         return target
 
     def _rewrite(self, function: FunctionType, entry: bool) -> CodeType:
-        tree = rewrite_function(function_tree(function), function.__code__.co_filename, entry)
-        free = function.__code__.co_freevars
-        factory = define("_fly_factory", (RUNTIME, *free), [tree])
-        # Defaults and annotations were evaluated when the original was defined.
-        _strip_signature(tree)
-        module = ast.Module([ast.copy_location(factory, tree)], [])
-        ast.fix_missing_locations(module)
-        outer = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
-        made = _nested(_nested(outer, "_fly_factory"), tree.name)
-        if made is None:
-            raise CompilerBug(f"the rewritten code of {tree.name!r} was lost", code="FLY-B201")
-        made = made.replace(co_qualname=function.__code__.co_qualname)
+        # Deferred: rewriting needs the syntax modules, and a cache hit needs no rewriting.
+        from flydsl.frontend.compiling import rewritten_code
+
+        made = rewritten_code(function, entry)
         self._mark(made)
         return made
 
@@ -115,24 +105,3 @@ class RewriteCache:
         made.__annotations__ = function.__annotations__
         made.__qualname__ = function.__qualname__
         return made
-
-
-def _strip_signature(tree: ast.FunctionDef) -> None:
-    """Replace defaults by placeholders and drop annotations; the originals are reused."""
-    arguments = tree.args
-    arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
-    arguments.kw_defaults = [
-        None if d is None else ast.Constant(None) for d in arguments.kw_defaults
-    ]
-    tree.returns = None
-    for argument in ast.walk(arguments):
-        if isinstance(argument, ast.arg):
-            argument.annotation = None
-
-
-def _nested(code: CodeType | None, name: str) -> CodeType | None:
-    if code is not None:
-        for constant in code.co_consts:
-            if isinstance(constant, CodeType) and constant.co_name == name:
-                return constant
-    return None

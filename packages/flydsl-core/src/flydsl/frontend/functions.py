@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from flydsl.errors import (
     CompilerBug,
@@ -17,10 +17,10 @@ from flydsl.errors import (
     UserValueError,
 )
 from flydsl.expr.ambient import current, in_trace
-from flydsl.frontend.launcher import KernelLauncher
-from flydsl.frontend.runtime import CACHE
-from flydsl.frontend.signature import Signature
-from flydsl.frontend.source import location_of
+
+if TYPE_CHECKING:
+    from flydsl.frontend.launcher import KernelLauncher
+    from flydsl.frontend.signature import Signature
 
 __all__ = ["Driver", "JitFunction", "KernelFunction", "driver", "jit", "kernel", "set_driver"]
 
@@ -88,12 +88,15 @@ class _Decorated:
     @property
     def location(self) -> SourceLocation:
         """The ``def``."""
-        return location_of(self.function.__code__)
+        code = self.function.__code__
+        return SourceLocation(code.co_filename, code.co_firstlineno)
 
     @property
     def signature(self) -> Signature:
         """The parameters (annotations are evaluated at first use)."""
         if self._signature is None:
+            from flydsl.frontend.signature import Signature
+
             self._signature = Signature.of(self.function)
         return self._signature
 
@@ -107,6 +110,8 @@ class _Decorated:
 
     def traceable(self) -> Callable[..., Any]:
         """Return the rewritten function, bound to the instance for a method."""
+        from flydsl.frontend.runtime import CACHE
+
         made = CACHE.rewritten(self.function, entry=True)
         if self.signature.method and self.instance is not None:
             return MethodType(made, self.instance)
@@ -220,6 +225,8 @@ class KernelFunction(_Decorated):
                 code="FLY-U223",
                 hint="make the shared part a plain function",
             )
+        from flydsl.frontend.launcher import KernelLauncher
+
         attributes = dict(value_attrs or {})
         attributes.update(dict.fromkeys(unit_attrs or (), ()))
         return KernelLauncher(self, self.bind(args, kwargs), attributes)

@@ -15,8 +15,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flydsl.frontend.build import RUNTIME
 from flydsl.frontend.scopes import is_range_loop, is_static_test, own_nodes
-from flydsl.frontend.syntax import RUNTIME
 
 __all__ = ["is_dynamic_construct", "lower_jumps"]
 

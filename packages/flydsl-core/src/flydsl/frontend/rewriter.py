@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Sequence
 
 from flydsl.errors import UserError
+from flydsl.frontend.build import RUNTIME
 from flydsl.frontend.jumps import is_dynamic_construct, lower_jumps
 from flydsl.frontend.liveness import Liveness
 from flydsl.frontend.scopes import (
@@ -26,7 +27,7 @@ from flydsl.frontend.scopes import (
     own_nodes,
 )
 from flydsl.frontend.source import node_location
-from flydsl.frontend.syntax import RUNTIME, define, load, make_lambda, runtime_call, texts
+from flydsl.frontend.syntax import define, load, make_lambda, runtime_call, texts
 
 __all__ = ["rewrite_function"]
 

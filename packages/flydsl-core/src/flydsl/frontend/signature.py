@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 from flydsl.errors import SourceLocation, UserTypeError
 from flydsl.expr.annotations import Stream, is_constexpr
-from flydsl.frontend.source import location_of
 
 __all__ = ["Parameter", "Signature"]
 
@@ -89,7 +88,7 @@ class Signature:
                 f"{function.__name__!r} takes *args or **kwargs",
                 code="FLY-U222",
                 hint="give kernels and launchers a fixed parameter list",
-                location=location_of(code),
+                location=SourceLocation(code.co_filename, code.co_firstlineno),
             )
         count = code.co_argcount
         names = code.co_varnames[: count + code.co_kwonlyargcount]
@@ -109,7 +108,8 @@ class Signature:
             for index, name in enumerate(names)
             if not (method and index == 0)
         )
-        return cls(function.__name__, parameters, method, location_of(code))
+        location = SourceLocation(code.co_filename, code.co_firstlineno)
+        return cls(function.__name__, parameters, method, location)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the value of every parameter in order, defaults applied.

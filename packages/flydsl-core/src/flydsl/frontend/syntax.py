@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-__all__ = ["RUNTIME", "define", "load", "make_lambda", "runtime_call", "texts"]
+from flydsl.frontend.build import RUNTIME
 
-RUNTIME = "_fly_rt"
-"""Name by which rewritten code refers to `flydsl.frontend.runtime`."""
+__all__ = ["define", "load", "make_lambda", "runtime_call", "texts"]
 
 
 def load(name: str) -> ast.expr:
