@@ -1,7 +1,7 @@
 """The Fly dialect: types, operations, atoms, and the layout algebra behind them.
 
-- `definition`: the dialect as data, from which its IRDL is made; importing this package registers it
-  with `flydsl.mlir`.
+- `definition`: the dialect as data, from which its IRDL is made; importing this package registers
+  it with `flydsl.mlir`.
 - `types`: Python values of the types (``types.of(ir_type)``, ``kind.ir``), cached per context.
 - `fly`: one builder per operation (`fly_memory`, `fly_atoms`, and `building` behind it).
 - `algebra`, `tiled`, `views`: operations as functions on Python values; `infer` gives result types
@@ -10,7 +10,8 @@
 - `checks`, `verify`: whether operands fit.
 - `leaves`: run-time leaves and their order across boundaries.
 
-To add an operation of the algebra: a line in `definition.OPS`, one in `algebra.ALGEBRA`, one in `fly`.
+To add an operation of the algebra: a line in `definition.OPS`, one in `algebra.ALGEBRA`, one in
+`fly`.
 
 Facts about the form of the IR that producers and consumers share:
 

@@ -1,9 +1,9 @@
 """Every pure layout operation as a function on Python values: one line per operation.
 
 The functions are those of `flydsl.layout`, lifted over `View` (the algebra acts on the layout and
-moves the pointer). They run twice, on the same path: with symbolic leaves to infer result types, and
-with SSA leaves in `fly-layout-lowering`. To add an operation, add its form to `definition.OPS` and a
-line to `ALGEBRA`.
+moves the pointer). They run twice, on the same path: with symbolic leaves to infer result types,
+and with SSA leaves in `fly-layout-lowering`. To add an operation, add its form to `definition.OPS`
+and a line to `ALGEBRA`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An operation is a frozen dataclass with a text form ``prefix<parameters>`` that `parse_copy` and
 `parse_mma` read back, and thread-value layouts: (thread, value) -> linear (colexicographic)
-coordinate in the tile of the operation. Targets subclass `CopyOp` and `MmaOp` and list their classes
-in `Target.atoms()`; `register` makes their text readable.
+coordinate in the tile of the operation. Targets subclass `CopyOp` and `MmaOp` and list their
+classes in `Target.atoms()`; `register` makes their text readable.
 """
 
 from __future__ import annotations
@@ -135,15 +135,16 @@ class UniversalCopy(CopyOp):
     """A plain load, store, or memory-to-memory move of `bits` bits per thread.
 
     Raises:
-        UserError: `bits` is not a power of two from 8 to 2048.
+        UserError: `bits` is not a multiple of 8 from 8 to 2048.
     """
 
     prefix: ClassVar[str] = "universal_copy"
     bits: int
 
     def __post_init__(self) -> None:
-        bits = self.bits
-        if isinstance(bits, bool) or not isinstance(bits, int) or not 8 <= bits <= 2048 or bits % 8:
+        bits: object = self.bits
+        is_int = isinstance(bits, int) and not isinstance(bits, bool)
+        if not is_int or not 8 <= self.bits <= 2048 or self.bits % 8:
             raise UserValueError(
                 "a universal copy moves an unsupported number of bits",
                 code="FLY-U313",

@@ -9,7 +9,14 @@ from flydsl.dialects import types as ft
 from flydsl.dialects.elements import storage_bits
 from flydsl.errors import UserTypeError, UserValueError
 
-__all__ = ["check_copy", "check_copy_call", "check_gemm", "check_mma_call", "copy_atom_of"]
+__all__ = [
+    "check_copy",
+    "check_copy_call",
+    "check_gemm",
+    "check_mma_call",
+    "copy_atom_of",
+    "static_size",
+]
 
 
 def copy_atom_of(kind: Any) -> ft.CopyAtomType:
@@ -39,7 +46,12 @@ def _tensor(kind: Any, what: str) -> ft.MemRefType:
     return kind
 
 
-def _static_size(layout: Any, what: str) -> int:
+def static_size(layout: Any, what: str = "the layout") -> int:
+    """Return the size of a layout, shape or tile.
+
+    Raises:
+        UserError: It is known only at run time.
+    """
     size = fl.size(layout)
     if not isinstance(size, int):
         raise UserValueError(
@@ -58,7 +70,7 @@ def _check_values(atom: ft.CopyAtomType, tensor: ft.MemRefType, layout: Any, wha
         )
     if atom.operation.whole_tile:
         return
-    moved = _static_size(layout, what)
+    moved = static_size(layout, what)
     wanted = atom.operation.values(atom.bits)
     if moved != wanted:
         raise UserValueError(
@@ -94,7 +106,7 @@ def check_copy(atom_kind: Any, src_kind: Any, dst_kind: Any, pred_kind: Any) -> 
         )
     _check_values(atom, src, modes[0][0], "mode 0 of the source")
     _check_values(atom, dst, modes[1][0], "mode 0 of the destination")
-    sizes = [[_static_size(m, "a copied tensor") for m in part[1:]] for part in modes]
+    sizes = [[static_size(m, "a copied tensor") for m in part[1:]] for part in modes]
     if sizes[0] != sizes[1] and not atom.operation.whole_tile:
         raise UserValueError(
             "source and destination of a copy have different sizes",
@@ -114,7 +126,7 @@ def check_copy(atom_kind: Any, src_kind: Any, dst_kind: Any, pred_kind: Any) -> 
 
 def _check_fragment(atom: ft.MmaAtomType, operand: str, tensor: ft.MemRefType, values: Any) -> None:
     wanted = fl.size(fl.get(atom.operation.layout_tv(operand), 1))
-    found = _static_size(values, f"operand {operand}")
+    found = static_size(values, f"operand {operand}")
     if found != wanted:
         raise UserValueError(
             f"operand {operand} does not hold one thread's values of {atom.operation}",
@@ -148,7 +160,7 @@ def check_gemm(atom_kind: Any, d: Any, a: Any, b: Any, c: Any) -> None:
         for name, kind in (("D", d), ("A", a), ("B", b), ("C", c))
     }
     modes = {name: _mode_layouts(tensor) for name, tensor in tensors.items()}
-    ranks = tuple(len(modes[name]) for name in "DABC")
+    ranks: tuple[int, ...] = tuple(len(modes[name]) for name in "DABC")
     if ranks not in ((1, 1, 1, 1), (3, 2, 2, 3), (3, 3, 3, 3)):
         raise UserValueError(
             "the ranks of the operands of gemm do not fit",
@@ -158,14 +170,14 @@ def check_gemm(atom_kind: Any, d: Any, a: Any, b: Any, c: Any) -> None:
         )
     for name, tensor in tensors.items():
         _check_fragment(atom, name, tensor, modes[name][0])
-    if ranks[0] == 1:
+    if len(modes["D"]) == 1:
         return
     sizes = {
-        name: [_static_size(m, f"operand {name}") for m in part[1:]] for name, part in modes.items()
+        name: [static_size(m, f"operand {name}") for m in part[1:]] for name, part in modes.items()
     }
     extents = (("M", "D", 0, "A", 0), ("N", "D", 1, "B", 0), ("M", "C", 0, "A", 0))
     pairs = [*extents, ("N", "C", 1, "B", 0)]
-    if ranks[1] == 3:
+    if len(modes["A"]) == 3:
         pairs.append(("K", "A", 1, "B", 1))
     for letter, left, i, right, j in pairs:
         if sizes[left][i] != sizes[right][j]:

@@ -61,7 +61,7 @@ def check_alignment(alignment: object) -> None:
 
 
 def narrowed_alignment(alignment: int, element: str, divisor: int) -> int:
-    """Return the alignment (bytes) after adding a multiple of `divisor` elements; 0 adds nothing."""
+    """Return the alignment in bytes after adding a multiple of `divisor` elements (0: none)."""
     if divisor == 0:
         return alignment
     bits = divisor * storage_bits(element)

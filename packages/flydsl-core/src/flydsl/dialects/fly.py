@@ -1,8 +1,8 @@
 """One builder per Fly operation; result types are inferred, wrong operands raise `UserError`.
 
-Operands are SSA values; where an integer tuple, layout, tile or swizzle is expected, the Python value
-works too (nested tuples may hold i32, i64 or index values; None is the wildcard). Operations are made
-at the ambient ``ir.InsertionPoint`` with the ambient ``ir.Location``.
+Operands are SSA values; where an integer tuple, layout, tile or swizzle is expected, the Python
+value works too (nested tuples may hold i32, i64 or index values; None is the wildcard). Operations
+are made at the ambient ``ir.InsertionPoint`` with the ambient ``ir.Location``.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ def copy_atom_call(
 
     Args:
         atom: A copy atom.
-        src, dst: Tensors that hold exactly the values of one instruction.
+        src: Tensor that holds exactly the values of one instruction.
+        dst: Tensor that takes them.
         pred: Truth value, or register tensor whose first element says whether to copy. Without it
             a register destination keeps its value.
 
@@ -132,7 +133,8 @@ def copy(atom: ir.Value, src: ir.Value, dst: ir.Value, pred: ir.Value | None = N
 
     Args:
         atom: Copy atom or tiled copy.
-        src, dst: Tensors of equal rank; mode 0 holds the values of one instruction.
+        src: Tensor whose mode 0 holds the values of one instruction.
+        dst: Tensor of the same rank and sizes.
         pred: Truth value, or register tensor of the rank of `src` or one less (without mode 0).
 
     Raises:

@@ -134,7 +134,8 @@ def alloca(pointer: ft.PtrType, size: int, sym: str = "") -> ir.Value:
             code="FLY-U323",
             value=pointer.space,
         )
-    if not isinstance(size, int) or size < 1:
+    given: object = size
+    if not isinstance(given, int) or given < 1:
         raise UserValueError("an allocation needs a positive size", code="FLY-U323", value=size)
     if (pointer.space == "shared") != bool(sym):
         raise UserValueError(
@@ -428,7 +429,7 @@ def pack(
 
 
 def unpack(value: ir.Value) -> tuple[ir.Value | None, list[ir.Value]]:
-    """Return the pointer (of a tensor in memory) and run-time leaves of a Fly value, in ABI order."""
+    """Return the pointer (of a tensor) and the run-time leaves of a Fly value, in ABI order."""
     kind = ft.of(value.type)
     if kind is None:
         raise UserTypeError("not a Fly value", code="FLY-U321", value=str(value.type))

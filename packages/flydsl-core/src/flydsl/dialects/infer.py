@@ -80,16 +80,18 @@ def type_of(value: Any) -> FlyType:
         return value
     if isinstance(value, View):
         return view_type(value)
-    for kind, make in (
+    makers: tuple[tuple[Any, Any], ...] = (
         (fl.Layout, LayoutType),
         (fl.ComposedLayout, ComposedLayoutType),
         (fl.CoordTensor, CoordTensorType),
         ((fl.Swizzle, fl.CoordSwizzle), SwizzleType),
         (fl.Tile, TileType),
         ((int, tuple, fl.DynamicLeaf, fl.Basis, type(None)), IntTupleType),
-    ):
-        if isinstance(value, kind):  # type: ignore[arg-type]
-            return make(value)  # type: ignore[no-any-return,operator]
+    )
+    for kind, make in makers:
+        if isinstance(value, kind):
+            made: FlyType = make(value)
+            return made
     pointed = getattr(value, "type", None)
     if isinstance(pointed, PtrType):
         return pointed

@@ -1,8 +1,8 @@
 """The run-time leaves of Fly types and values: which they are, and rebuilding a value from them.
 
 Order everywhere: as in the type's text, left to right (pre-order); across a boundary the 32-bit
-leaves come first, then the 64-bit ones (`flydsl.layout.operand_leaves`). `View` is added here to what
-`flydsl.layout` knows.
+leaves come first, then the 64-bit ones (`flydsl.layout.operand_leaves`). `View` is added here to
+what `flydsl.layout` knows.
 """
 
 from __future__ import annotations

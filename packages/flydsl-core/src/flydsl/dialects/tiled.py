@@ -1,9 +1,9 @@
 """Tiled copies and tiled MMAs: how one instruction's thread-value layout tiles a tensor.
 
-A tiled copy has ``layout_tv``: (thread, value) -> linear coordinate in its tile. Partitioning divides
-the tensor by the tile, composes the tile with that layout and picks the thread. A tiled MMA repeats
-an atom over an arrangement of atoms; partitioning divides by the permutation, then by the atom.
-All functions work on layouts, tensors (`View`) and coordinate tensors, static or not.
+A tiled copy has ``layout_tv``: (thread, value) -> linear coordinate in its tile. Partitioning
+divides the tensor by the tile, composes the tile with that layout and picks the thread. A tiled MMA
+repeats an atom over an arrangement of atoms; partitioning divides by the permutation, then by the
+atom. All functions work on layouts, tensors (`View`) and coordinate tensors, static or not.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, Final
 
 from flydsl import layout as fl
+from flydsl.dialects.checks import static_size
 from flydsl.dialects.types import CopyAtomType, MmaAtomType, TiledCopyType, TiledMmaType
 from flydsl.dialects.views import View
 from flydsl.errors import UserTypeError, UserValueError
@@ -171,9 +172,9 @@ def _grouped(shape: Any, stride: Any, count: int) -> fl.Layout:
 
 def retile(tiled: TiledCopyType, x: Any) -> Any:
     """Return a fragment (values, rest…) of another tiling rearranged for this copy's values."""
-    threads = fl.size(fl.get(tiled.layout_tv, 0))
+    threads = static_size(fl.get(tiled.layout_tv, 0))
     atom_values = fl.size(fl.get(tiled.atom.operation.ref_tv(tiled.atom.bits), 1))
-    values = fl.size(_modes(x.shape)[0])
+    values = static_size(_modes(x.shape)[0], "mode 0 of the fragment")
     shape = _tile_shape(tiled.tile)
     inverse = fl.composition(fl.right_inverse(tiled.layout_tv), fl.make_ordered_layout(shape, 0))
     # linear coordinate in the tile -> which group of `values` values holds it
@@ -187,7 +188,9 @@ def retile(tiled: TiledCopyType, x: Any) -> Any:
         return fl.composition(divided, fl.make_tile(order, None))
 
     out = _on_layout(x, rearrange)
-    return _sliced(out, (None, _wildcards(out.shape[1])))
+    # ((values of one instruction, instructions), (1, rest…)): the values' own rest has one element
+    rest = _wildcards(out.shape[1])
+    return _sliced(out, (None, (0, *rest[1:]) if isinstance(rest, tuple) else 0))
 
 
 def make_tiled_mma(atom: Any, atom_layout: Any, permutation: Any = None) -> TiledMmaType:
@@ -275,9 +278,9 @@ def tile_size_mnk(tiled: TiledMmaType) -> tuple[int, int, int]:
     """Return the extents M, N, K that one step of the tiled MMA covers."""
     sizes = []
     for axis, mode in enumerate(tiled.permutation.modes):
-        atoms = fl.size(fl.get(tiled.atom_layout, axis))
+        atoms = static_size(fl.get(tiled.atom_layout, axis))
         core = tiled.atom.operation.shape_mnk[axis] * atoms
-        sizes.append(core if mode is None else fl.size(mode))
+        sizes.append(core if mode is None else static_size(mode))
     return sizes[0], sizes[1], sizes[2]
 
 
@@ -342,7 +345,7 @@ def traversal(
     """
     count = extents[0] * extents[1] * extents[2]
     if layout is not None:
-        steps = [fl.crd2idx(i, layout) for i in range(fl.size(layout))]
+        steps = [fl.crd2idx(i, layout) for i in range(static_size(layout))]
         if sorted(steps) != list(range(count)):
             raise UserValueError(
                 "a traversal layout does not visit every tile exactly once",
@@ -355,14 +358,13 @@ def traversal(
     letters, _, serpentine = (order or "NMK").partition("_")
     inner, middle, outer = ("MNK".index(letter) for letter in letters)
     out = []
-    turns = 0
-    for o, i in product(range(extents[outer]), range(extents[middle])):
+    lines = product(range(extents[outer]), range(extents[middle]))
+    for turn, (o, i) in enumerate(lines):
         # On odd outer steps the middle loop, and on odd passes the inner loop, runs backwards.
         j = extents[middle] - 1 - i if serpentine and o % 2 else i
         line = range(extents[inner])
-        for k in reversed(line) if serpentine and turns % 2 else line:
+        for k in reversed(line) if serpentine and turn % 2 else line:
             step = [0, 0, 0]
             step[outer], step[middle], step[inner] = o, j, k
             out.append((step[0], step[1], step[2]))
-        turns += 1
     return out

@@ -244,7 +244,7 @@ class MemRefType(FlyType):
                 "a tensor in memory needs a layout that maps to offsets",
                 code="FLY-U312",
                 value=str(self.layout),
-                hint="a layout with basis strides makes a coordinate tensor: make_view(coord, layout)",
+                hint="a layout with basis strides makes a coordinate tensor",
             )
 
     def parameters(self) -> tuple[str, ...]:
@@ -289,14 +289,15 @@ class CoordTensorType(FlyType):
 
 @dataclass(frozen=True, slots=True)
 class CopyAtomType(FlyType):
-    """``!fly.copy_atom<"universal_copy<128>", 32 : i64>``: a copy operation for `bits`-bit values."""
+    """``!fly.copy_atom<"universal_copy<128>", 32 : i64>``: a copy of `bits`-bit values."""
 
     mnemonic: ClassVar[str] = "copy_atom"
     operation: atoms.CopyOp
     bits: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bits, int) or self.bits < 1:
+        given: object = self.bits
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise UserValueError(
                 "the value width of a copy atom is not positive", code="FLY-U313", value=self.bits
             )

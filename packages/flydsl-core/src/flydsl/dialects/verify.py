@@ -115,7 +115,7 @@ def _copy_call(_op: Any, kinds: list[Any]) -> None:
 
 
 def _copy(_op: Any, kinds: list[Any]) -> None:
-    check_copy(*kinds[:3], kinds[3] if len(kinds) > 3 else None)
+    check_copy(kinds[0], kinds[1], kinds[2], kinds[3] if len(kinds) > 3 else None)
 
 
 def _mma_call(_op: Any, kinds: list[Any]) -> None:

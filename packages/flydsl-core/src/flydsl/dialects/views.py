@@ -1,7 +1,7 @@
 """`View`: a pointer with a layout, the Python value behind a tensor in memory.
 
-The pointer is a `PtrType` while types are inferred and an SSA pointer while lowering; both move by a
-number of elements, which is all that the algebra needs.
+The pointer is a `PtrType` while types are inferred and an SSA pointer while lowering; both move by
+a number of elements, which is all that the algebra needs.
 """
 
 from __future__ import annotations

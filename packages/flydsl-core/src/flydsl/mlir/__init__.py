@@ -1,8 +1,8 @@
 """The MLIR bindings, and everything FlyDSL asks of them; no other package imports `mlir`.
 
 The names of `ATTRIBUTES` (``ir``, ``arith``, ``scf``, …) are bound on first use, so importing this
-package costs nothing and needs no bindings installed. Add a dialect by adding its line there (and to
-the block for the type checker).
+package costs nothing and needs no bindings installed. Add a dialect by adding its line there (and
+to the block for the type checker).
 
 Lives here: the version gate (`loading`), contexts with the Fly dialect and targets' dialects loaded
 (`contexts`), and running upstream passes with diagnostics turned into exceptions (`running`).

@@ -3,10 +3,10 @@
 They turn a traced module (DESIGN §4) into one where functions hold only gpu, arith, scf, math and
 vector operations, ``!fly.ptr`` values and atom calls on vectors. The files beside the passes hold
 what they share: `rewriting`, `ssa` (leaves that emit arithmetic), `pointers`, `lowering_memory`,
-`lowering_atoms`, `promoted_access`, `host_emission`, `host_launch`.
+`lowering_atoms`, `promoted_access`, `host_launch`.
 
-To add a pass: write ``flydsl/passes/<name>.py``, add a line to `PASSES`, and a FileCheck test of the
-same name in ``tests/ir/passes``.
+To add a pass: write ``flydsl/passes/<name>.py``, add a line to `PASSES`, and a FileCheck test of
+the same name in ``tests/ir/passes``.
 """
 
 from __future__ import annotations

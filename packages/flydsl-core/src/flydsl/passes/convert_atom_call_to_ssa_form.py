@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl.dialects import types as ft
 from flydsl.dialects.building import decode, segments
+from flydsl.dialects.checks import static_size
 from flydsl.dialects.fly_memory import element_type, vector_type
-from flydsl.layout import get, size
+from flydsl.layout import get
 from flydsl.passes.rewriting import device_functions
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _mma(op: Any) -> None:
     make = _Maker(ir.InsertionPoint(op), op.location)
     vectors = []
     for operand, pointer in (("A", a), ("B", b), ("C", c)):
-        count = size(get(kind.operation.layout_tv(operand), 1))
+        count = static_size(get(kind.operation.layout_tv(operand), 1))
         type_ = vector_type(count, _pointer(pointer).element)
         vectors.append(make("fly.ptr_load", [type_], [pointer]).result)
     scales = []
@@ -150,7 +151,7 @@ def _mma(op: Any) -> None:
             scales.append(scale)
     counts = decode(op.attributes["operandSegmentSizes"])
     attributes = {"operandSegmentSizes": segments((1, 1, 1, 1, *counts[5:]))}
-    count = size(get(kind.operation.layout_tv("D"), 1))
+    count = static_size(get(kind.operation.layout_tv("D"), 1))
     result = vector_type(count, _pointer(d).element)
     call = make("fly.mma_atom_call_ssa", [result], [atom, *vectors, *scales], attributes)
     make("fly.ptr_store", [], [call.result, d])

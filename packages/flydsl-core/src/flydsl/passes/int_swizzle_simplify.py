@@ -1,8 +1,8 @@
 """``fly-int-swizzle-simplify``: swizzle(a + d) = swizzle(a) + d for d a multiple of the period.
 
-A swizzle of an index is ``x ^ ((x & mask) >> shift)`` (or ``<<``). Whatever is added in multiples of
-its period does not change the bits that take part, so it moves out: unrolled accesses then share one
-swizzle and differ by static offsets, which fold into the instructions.
+A swizzle of an index is ``x ^ ((x & mask) >> shift)`` (or ``<<``). Whatever is added in multiples
+of its period does not change the bits that take part, so it moves out: unrolled accesses then share
+one swizzle and differ by static offsets, which fold into the instructions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""``fly-layout-lowering``: layout algebra, slices, views, copies and gemms become integer arithmetic.
+"""``fly-layout-lowering``: layout algebra, views, copies and gemms become integer arithmetic.
 
-Every pure operation of `flydsl.dialects.algebra` is evaluated with SSA leaves: nothing is emitted for
-it but the arithmetic that a load, store, atom call or scalar use asks for. What is left afterwards
-is pointers, `fly.ptr_load`/`fly.ptr_store`, `fly.alloca` and atom calls on pointers.
+Every pure operation of `flydsl.dialects.algebra` is evaluated with SSA leaves: nothing is emitted
+for it but the arithmetic that a load, store, atom call or scalar use asks for. What is left
+afterwards is pointers, `fly.ptr_load`/`fly.ptr_store`, `fly.alloca` and atom calls on pointers.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Lowering:
     def leaf(self, value: ir.Value) -> Leaf:
         """Return the leaf of an i32, i64 or index value.
 
-        A constant is a run-time leaf too, as in the inferred types: the algebra would otherwise take
-        another path than it took for them.
+        A constant is a run-time leaf too, as in the inferred types: the algebra would otherwise
+        take another path than it took for them.
         """
         from flydsl.mlir import ir
 
@@ -167,7 +167,7 @@ class Lowering:
         self.done(op)
 
     def bind(self, result: ir.Value, value: Any, name: str = "") -> None:
-        """Record what `result` stands for; scalars and pointers are replaced where they are used."""
+        """Record what `result` stands for; scalars and used pointers are replaced."""
         if name in SCALAR_RESULTS:
             width = int(str(result.type)[1:])
             if any(True for _ in result.uses):

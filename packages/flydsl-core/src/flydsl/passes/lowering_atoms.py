@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
 from flydsl.dialects import types as ft
-from flydsl.dialects.building import decode, segments
+from flydsl.dialects.building import attribute, decode, segments
+from flydsl.dialects.checks import static_size
+from flydsl.dialects.elements import storage_bits
+from flydsl.dialects.fly_memory import element_type, natural_alignment
 from flydsl.dialects.tiled import traversal
 from flydsl.dialects.views import View
 from flydsl.errors import UserValueError
@@ -44,7 +47,8 @@ class Atom:
         """The copy or MMA atom's own type."""
         kind: Any = self.kind
         tiled = isinstance(kind, ft.TiledCopyType | ft.TiledMmaType)
-        return kind.atom if tiled else kind  # type: ignore[no-any-return]
+        found: ft.CopyAtomType | ft.MmaAtomType = kind.atom if tiled else kind
+        return found
 
     def value_in(self, low: Lowering) -> ir.Value:
         """Return the SSA value of the atom; a static one is made at the start of the function."""
@@ -63,7 +67,7 @@ class Atom:
                 loc=low.emitter.anchor.location,
             ).result
             low.atoms[kind] = found
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 def _modes(x: Any) -> list[Any]:
@@ -129,13 +133,12 @@ def _first_predicate(low: Lowering, pred: Any) -> ir.Value:
 
 
 def _truth(low: Lowering, pointer: ir.Value, pred: View) -> ir.Value:
-    from flydsl.dialects.fly_memory import element_type
     from flydsl.mlir import ir
 
     element = pred.pointer.type.element
     loaded = low.create("fly.ptr_load", [element_type(element)], [pointer]).result
     if element == "i1":
-        return loaded  # type: ignore[no-any-return]
+        return loaded
     zero = low.create(
         "arith.constant",
         [loaded.type],
@@ -143,9 +146,7 @@ def _truth(low: Lowering, pointer: ir.Value, pred: View) -> ir.Value:
         {"value": ir.IntegerAttr.get(loaded.type, 0)},
     ).result
     ne = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
-    return low.create(  # type: ignore[no-any-return]
-        "arith.cmpi", [element_type("i1")], [loaded, zero], {"predicate": ne}
-    ).result
+    return low.create("arith.cmpi", [element_type("i1")], [loaded, zero], {"predicate": ne}).result
 
 
 def _predicate_operand(low: Lowering, op: Any) -> Any:
@@ -178,16 +179,12 @@ def _is_packed(view: View) -> bool:
     flat = fl.coalesce(view.layout) if isinstance(view.layout, fl.Layout) else None
     if flat is None or not flat.is_leaf:
         return False
-    return flat.shape == 1 or flat.stride == 1
+    return bool(flat.shape == 1 or flat.stride == 1)
 
 
 def _scratch(low: Lowering, view: View) -> View:
     """Return a packed register tensor of the size and element type of `view`."""
-    from flydsl.dialects.building import attribute
-    from flydsl.dialects.elements import storage_bits
-    from flydsl.dialects.fly_memory import natural_alignment
-
-    size = fl.size(view.layout)
+    size = static_size(view.layout)
     kind: ft.PtrType = view.pointer.type
     pointer = ft.PtrType(kind.element, "register", natural_alignment(kind.element))
     count = attribute(max(1, -(-size * storage_bits(kind.element) // 8)))
@@ -224,7 +221,7 @@ def _rest_element(view: View, number: int) -> View:
         return view.sliced((None,)) if isinstance(view.layout.shape, tuple) else view
     coordinate: list[Any] = [None]
     for mode in modes[1:]:
-        size = fl.size(mode)
+        size = static_size(mode)
         coordinate.append(number % size)
         number //= size
     return view.sliced(tuple(coordinate))
@@ -245,14 +242,14 @@ def _copy(low: Lowering, op: Any) -> None:
         pred = View(pred.pointer, broadcast)
     count = 1
     for mode in _modes(src)[1:]:
-        count *= fl.size(mode)
+        count *= static_size(mode)
     for number in range(count):
         chosen = _rest_element(pred, number) if isinstance(pred, View) else pred
         _call(low, atom, _rest_element(src, number), _rest_element(dst, number), chosen)
     low.done(op)
 
 
-def _wrapped(layout: fl.Layout) -> fl.Layout:
+def _wrapped(layout: Any) -> fl.Layout:
     return fl.Layout((layout.shape,), (layout.stride,))
 
 
@@ -309,12 +306,12 @@ def _gemm(low: Lowering, op: Any) -> None:
         return
     has_k = len(_modes(a)) == 3
     extents = (
-        fl.size(_modes(a)[1]),
-        fl.size(_modes(b)[1]),
-        fl.size(_modes(a)[2]) if has_k else 1,
+        static_size(_modes(a)[1]),
+        static_size(_modes(b)[1]),
+        static_size(_modes(a)[2]) if has_k else 1,
     )
     order = decode(op.attributes["traversal_order"]) if "traversal_order" in op.attributes else ""
-    layout = None
+    layout: Any = None
     if "traversal_layout" in op.attributes:
         layout = fl.parse(decode(op.attributes["traversal_layout"]))
     visited: set[tuple[int, int]] = set()

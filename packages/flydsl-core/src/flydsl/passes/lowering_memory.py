@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flydsl import layout as fl
 from flydsl.dialects import types as ft
 from flydsl.dialects.building import attribute
+from flydsl.dialects.checks import static_size
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import element_type, natural_alignment, vector_type
 from flydsl.dialects.views import View
@@ -39,7 +40,7 @@ def access_pointer(low: Lowering, pointer: SsaPointer) -> ir.Value:
     address = low.create("fly.ptrtoint", [element_type(f"i{width}")], [value]).result
     swizzled = kind.swizzle(low.emitter.leaf(address, width, kind.alignment, nonnegative=True))
     number = low.emitter.value_of(swizzled, width)
-    return low.create("fly.inttoptr", [plain.ir], [number]).result  # type: ignore[no-any-return]
+    return low.create("fly.inttoptr", [plain.ir], [number]).result
 
 
 def runs(view: View) -> list[tuple[SsaPointer, int, int]]:
@@ -134,7 +135,7 @@ def concatenated(create: Callable[..., Any], pieces: Sequence[ir.Value], element
             ).result
             for piece in pieces
         ]
-        return create("vector.from_elements", [type_], scalars).result  # type: ignore[no-any-return]
+        return create("vector.from_elements", [type_], scalars).result
     out = create("ub.poison", [type_], [], {"value": ir.Attribute.parse("#ub.poison")}).result
     at = 0
     for piece, length in zip(pieces, lengths, strict=True):
@@ -144,7 +145,7 @@ def concatenated(create: Callable[..., Any], pieces: Sequence[ir.Value], element
         }
         out = create("vector.insert_strided_slice", [type_], [piece, out], attributes).result
         at += length
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def part(
@@ -160,7 +161,7 @@ def part(
         "sizes": ir.ArrayAttr.get([attribute(count)]),
         "strides": ir.ArrayAttr.get([attribute(1)]),
     }
-    return create(  # type: ignore[no-any-return]
+    return create(
         "vector.extract_strided_slice", [vector_type(count, element)], [vector], attributes
     ).result
 
@@ -178,7 +179,7 @@ def _alloca(low: Lowering, op: Any) -> None:
     if not isinstance(kind, ft.MemRefType):
         return
     layout = kind.layout
-    elements = fl.cosize(layout)
+    elements = static_size(fl.cosize(layout))
     size = max(1, -(-elements * storage_bits(kind.element) // 8))
     attributes = {"bytes": attribute(size)}
     if "sym" in op.attributes:

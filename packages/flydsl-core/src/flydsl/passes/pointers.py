@@ -17,8 +17,8 @@ __all__ = ["SsaPointer"]
 class SsaPointer:
     """A pointer value while lowering; implements `flydsl.dialects.views.Pointer`.
 
-    Offsets are emitted as one ``fly.add_offset`` per run-time move, in order, and one for the sum of
-    the static ones at the end: what comes from a block index stays apart from what comes from a
+    Offsets are emitted as one ``fly.add_offset`` per run-time move, in order, and one for the sum
+    of the static ones at the end: what comes from a block index stays apart from what comes from a
     thread index (uniform and divergent arithmetic), unrolled code shares the run-time part, and the
     static part folds into the instruction.
 

@@ -1,9 +1,9 @@
 """``fly-promote-regmem-to-vectorssa``: register tensors become vector SSA values.
 
-A ``fly.alloca`` in register memory whose pointers are only moved, recast, loaded and stored is split
-into pieces at the boundaries of its vector accesses; each piece is a vector value that `scf.if`,
-`scf.for` and `scf.while` carry where it changes. A run-time index needs the whole in one piece and
-uses ``vector.extract`` and ``vector.insert``. What cannot be promoted stays memory.
+A ``fly.alloca`` in register memory whose pointers are only moved, recast, loaded and stored is
+split into pieces at the boundaries of its vector accesses; each piece is a vector value that
+`scf.if`, `scf.for` and `scf.while` carry where it changes. A run-time index needs the whole in one
+piece and uses ``vector.extract`` and ``vector.insert``. What cannot be promoted stays memory.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _analyse(function: Any) -> _Analysis:
 
 
 def _within_regions(alloca: Any, users: list[Any]) -> bool:
-    """Return whether every store reaches the allocation's block through carrying operations only."""
+    """Return whether only carrying operations lie between the allocation and every store."""
     home = alloca.parent
     for user in users:
         if user.name != "fly.ptr_store":

@@ -1,8 +1,9 @@
-"""Register allocations as vectors: which elements an access touches, and reading and writing them."""
+"""Register allocations as vectors: what an access touches, reading it and writing it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from flydsl.dialects.elements import storage_bits
@@ -52,7 +53,7 @@ class Slot:
         for first, count in wide:
             cuts |= {first, first + count}
         ordered = sorted(cuts)
-        self.pieces = [(a, b - a) for a, b in zip(ordered, ordered[1:], strict=False)]
+        self.pieces = [(a, b - a) for a, b in pairwise(ordered)]
 
     def touched(self, extent: Extent) -> list[int]:
         """Return the numbers of the pieces that an access touches."""
@@ -156,7 +157,7 @@ class SlotWriter:
         from flydsl.mlir import ir
 
         poison = {"value": ir.Attribute.parse("#ub.poison")}
-        return self.create("ub.poison", [type_], [], poison).result  # type: ignore[no-any-return]
+        return self.create("ub.poison", [type_], [], poison).result
 
     def _piece(self, slot: Slot, piece: int, state: dict[Any, Any]) -> ir.Value:
         key = (slot.number, piece)
@@ -186,7 +187,7 @@ class SlotWriter:
 
         index = ir.IndexType.get()
         attributes = {"value": ir.IntegerAttr.get(index, value)}
-        return self.create("arith.constant", [index], [], attributes).result  # type: ignore[no-any-return]
+        return self.create("arith.constant", [index], [], attributes).result
 
     def _static(self, position: int) -> dict[str, Any]:
         from flydsl.mlir import ir
@@ -236,7 +237,7 @@ class SlotWriter:
             (piece,) = slot.touched((first, 1))
             vector = self._piece(slot, piece, state)
             position = self._static(first - slot.pieces[piece][0])
-            return self.create("vector.extract", [type_], [vector], position).result  # type: ignore[no-any-return]
+            return self.create("vector.extract", [type_], [vector], position).result
         gathered = []
         for piece in slot.touched((first, units)):
             at, size = slot.pieces[piece]
@@ -252,7 +253,7 @@ class SlotWriter:
         is_vector, count, element = _described(type_)
         have_vector, _, _ = _described(value.type)
         if not have_vector and not is_vector:
-            return self.create("arith.bitcast", [type_], [value]).result  # type: ignore[no-any-return]
+            return self.create("arith.bitcast", [type_], [value]).result
         if not have_vector:
             one = vector_type(1, str(value.type))
             value = self.create("vector.from_elements", [one], [value]).result
@@ -261,7 +262,7 @@ class SlotWriter:
             cast = self.create("vector.bitcast", [vector_type(count, element)], [value]).result
         if is_vector:
             return cast
-        return self.create("vector.extract", [type_], [cast], self._static(0)).result  # type: ignore[no-any-return]
+        return self.create("vector.extract", [type_], [cast], self._static(0)).result
 
     def store(self, access: Access, state: dict[Any, Any], value: ir.Value) -> None:
         """Write `value` through the pointer: update the pieces in `state`."""

@@ -2,8 +2,8 @@
 
 A parameter, launch operand or loop-carried value of a Fly type is replaced by its leaves (DESIGN
 §11.2): the pointer of a tensor, its 32-bit run-time leaves, then the 64-bit ones. Inside,
-``fly.pack`` puts the value together again and ``fly.unpack`` takes it apart, so that later passes see
-Fly values only between pure operations. Launches remember the types in ``fly.arg_types``.
+``fly.pack`` puts the value together again and ``fly.unpack`` takes it apart, so that later passes
+see Fly values only between pure operations. Launches remember the types in ``fly.arg_types``.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def symbol(op: Any) -> str:
 
 
 def needs_leaves(type_: ir.Type) -> ft.FlyType | None:
-    """Return the wrapper of a Fly type that cannot stay at a boundary; None if the type can stay."""
+    """Return the wrapper of a Fly type that cannot cross a boundary; None for other types."""
     kind = ft.of(type_)
     return None if kind is None or isinstance(kind, ft.PtrType) else kind
 
@@ -68,7 +68,7 @@ def replace(old: Sequence[ir.Value], new: Sequence[ir.Value]) -> None:
 def rebuild(
     op: Any, results: Sequence[ir.Type], operands: Sequence[ir.Value], **attributes: Any
 ) -> Any:
-    """Create a copy of `op` before it with other results and operands, and move its regions' blocks.
+    """Create a copy of `op` before it with other results and operands; its blocks move there.
 
     `op` itself stays, without blocks; the caller replaces its results and erases it.
 

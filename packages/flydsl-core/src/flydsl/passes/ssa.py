@@ -1,8 +1,8 @@
 """SSA leaves: the layout algebra on run-time values, emitted as few arith operations as possible.
 
-A leaf computed by the algebra is a node; its operations are emitted only when its value is asked for,
-before the operation that was being lowered when the node was made (so the value dominates whatever
-that operation's result reaches). Equal nodes in one scope are one node.
+A leaf computed by the algebra is a node; its operations are emitted only when its value is asked
+for, before the operation that was being lowered when the node was made (so the value dominates
+whatever that operation's result reaches). Equal nodes in one scope are one node.
 
 Divisions become shifts and masks for powers of two, and unsigned divisions where both operands are
 known not to be negative: thread and block ids, extents, sums and products of such, remainders.
@@ -186,8 +186,9 @@ class Emitter:
 
     def node(self, op: str, a: Leaf, b: Leaf, width: int, divisor: int) -> SsaLeaf:
         """Return the leaf of ``a op b`` without emitting anything."""
-        key = (op, a if isinstance(a, int) else id(a), b if isinstance(b, int) else -id(b) - 1)
-        key = (*key, isinstance(a, int), isinstance(b, int), width)
+        left = a if isinstance(a, int) else id(a)
+        right = b if isinstance(b, int) else id(b)
+        key = (op, left, right, isinstance(a, int), isinstance(b, int), width)
         found: SsaLeaf | None = self.lookup(key)
         if found is None:
             bits = 1 if op in ("lt", "le", "eq", "ne") else width

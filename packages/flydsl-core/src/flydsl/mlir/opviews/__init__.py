@@ -1,8 +1,8 @@
 """Where the bindings look for operation classes of our dialects; there are none on purpose.
 
-The bindings import ``<prefix>.<dialect>`` whenever they wrap an operation, and search the whole path
-again each time that fails (30 µs an operation). `mark` puts an empty module there for each dialect
-that `flydsl.mlir` loads, so its operations come back as plain ``OpView`` at once.
+The bindings import ``<prefix>.<dialect>`` whenever they wrap an operation, and search the whole
+path again each time that fails (30 µs an operation). `mark` puts an empty module there for each
+dialect that `flydsl.mlir` loads, so its operations come back as plain ``OpView`` at once.
 """
 
 from __future__ import annotations
