@@ -40,7 +40,7 @@ from flydsl.layout.divide import (
     zipped_divide,
     zipped_product,
 )
-from flydsl.layout.inverses import complement, left_inverse, right_inverse
+from flydsl.layout.inverses import complement, left_inverse, nullspace, right_inverse
 from flydsl.layout.layouts import Layout
 from flydsl.layout.leaf import Dyn, DynamicLeaf, Leaf
 from flydsl.layout.modes import (
@@ -56,6 +56,13 @@ from flydsl.layout.modes import (
     slice,  # noqa: A004 - the established name
     slice_and_offset,
     take,
+)
+from flydsl.layout.predicates import (
+    is_bijective,
+    is_injective,
+    is_surjective,
+    max_common_layout,
+    max_common_vector,
 )
 from flydsl.layout.queries import (
     composed_get_inner,
@@ -174,6 +181,9 @@ __all__ = [
     "int_tuple_product_each",
     "int_tuple_product_like",
     "int_tuple_sub",
+    "is_bijective",
+    "is_injective",
+    "is_surjective",
     "leaf",
     "leaves",
     "left_inverse",
@@ -192,7 +202,10 @@ __all__ = [
     "make_stride",
     "make_tile",
     "map_leaves",
+    "max_common_layout",
+    "max_common_vector",
     "normalize",
+    "nullspace",
     "operand_leaves",
     "parse",
     "prepend",

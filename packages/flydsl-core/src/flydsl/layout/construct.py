@@ -132,7 +132,7 @@ def _magnitude(stride: Any) -> tuple[bool, int]:
     return (not isinstance(stride, int), abs(stride) if isinstance(stride, int) else 0)
 
 
-def _is_broadcast(extent: Any, stride: Any) -> bool:
+def _is_broadcast(stride: Any) -> bool:
     return isinstance(stride, int) and stride == 0
 
 
@@ -154,7 +154,7 @@ def make_layout_like(layout: Any) -> Layout:
     out: list[Leaf] = [0] * len(extents)
     running: Leaf = 1
     for i in sorted(range(len(extents)), key=lambda i: _magnitude(strides[i])):
-        if not _is_broadcast(extents[i], strides[i]):
+        if not _is_broadcast(strides[i]):
             out[i] = running
             running = leaf.mul(running, extents[i])
     return Layout(like.shape, unflatten(iter(out), like.shape))

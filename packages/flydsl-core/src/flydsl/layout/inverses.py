@@ -6,6 +6,8 @@ refused instead of guessed.
 
 from __future__ import annotations
 
+import itertools
+
 from flydsl.errors import UserError, UserTypeError, UserValueError
 from flydsl.layout import evaluate as ev
 from flydsl.layout import leaf
@@ -184,15 +186,15 @@ def left_inverse(layout: object) -> Layout:
     if not modes:
         return unchecked_layout(1, 0)
     out: list[Mode] = [(modes[0][1], 0)]
-    for (extent, stride, at), (_, following, _) in zip(modes, modes[1:], strict=False):
-        if not leaf.divides(leaf.mul(stride, extent), following):
-            if not _nests(extent, stride, following):
-                raise _refuse(
-                    "left_inverse",
-                    f"stride {following} is not known to be a multiple of {stride} beyond the "
-                    f"span of {extent}:{stride}",
-                    plain,
-                )
+    for (extent, stride, at), (_, following, _) in itertools.pairwise(modes):
+        whole = leaf.divides(leaf.mul(stride, extent), following)
+        if not whole and not _nests(extent, stride, following):
+            raise _refuse(
+                "left_inverse",
+                f"stride {following} is not known to be a multiple of {stride} beyond the span of "
+                f"{extent}:{stride}",
+                plain,
+            )
         out.append((leaf.floordiv(following, stride), at))
     out.append((modes[-1][0], modes[-1][2]))
     return from_modes(ev.merge_modes(out))

@@ -6,7 +6,7 @@ uses; the lowering passes define another that wraps an SSA value.
 
 Algorithms never look inside a leaf. They call the functions of this module and decide only on
 static ints, widths and divisors, so inference with `Dyn` and lowering with SSA leaves take the same
-path and get the same types. Folding of mixed operands (``x * 0``, ``x + 0``, ``x // 1``, a remainder
+path and get the same types. Folding of mixed operands (``x * 0``, ``x + 0``, ``x // 1``, remainders
 known to be 0, ...) is done here, once; a leaf class only implements `DynamicLeaf.emit`.
 
 Division and remainder round towards minus infinity, as in Python. Width rule: a result has 64 bits
@@ -118,7 +118,7 @@ class DynamicLeaf(ABC):
         At least one operand is dynamic (`self` is one of them); the other may be an int or narrower
         than the operation. `width` is the width to compute in, which is also that of the result,
         except for a comparison (lt, le, eq, ne): its result is a truth value of width 1 and the
-        operands are to be compared in the wider of their own widths. The folds that need no emitting
+        operands are to be compared in the wider of their own widths. The folds that need no code
         were tried before, so implementations need not look for them; whether a division becomes a
         shift is theirs to decide, from the divisors of `a` and `b`.
         """

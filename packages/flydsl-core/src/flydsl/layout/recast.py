@@ -9,40 +9,51 @@ from flydsl.errors import UserError, UserTypeError, UserValueError
 from flydsl.layout import leaf
 from flydsl.layout.basis import Basis
 from flydsl.layout.composed import ComposedLayout
-from flydsl.layout.layouts import Layout
-from flydsl.layout.leaf import Leaf
+from flydsl.layout.evaluate import Mode
+from flydsl.layout.layouts import Layout, unchecked_layout
 from flydsl.layout.swizzle import Swizzle
 from flydsl.layout.tuples import flatten, unflatten
 
 __all__ = ["recast_layout"]
 
 
-def recast_layout(layout: Any, old_bits: Any, new_bits: Any) -> Any:
-    """Return the layout in elements of `new_bits` of what `layout` says in elements of `old_bits`.
+def recast_layout(layout: object, old_bits: object, new_bits: object) -> Any:
+    """Return in elements of `new_bits` the layout that is given in elements of `old_bits`.
 
-    Both are bit counts or types with a `width`.
+    Wider elements: strides are divided, and a mode of stride d less than the ratio r shrinks by
+    r / d. Narrower ones: strides are multiplied, and the mode of stride 1 grows. Any other ratio is
+    the first followed by the second. Modes of stride 0 stay.
+
+    Args:
+        layout: Layout, or ComposedLayout of a swizzle.
+        old_bits: Bits of the present element, or a type with a `width`.
+        new_bits: Bits of the new element, or a type with a `width`.
 
     Raises:
-        UserError: The contiguous mode or a stride does not divide.
+        UserError: A stride, extent, offset or swizzle does not divide, or narrower elements have no
+            mode of stride 1 to grow.
     """
     old, new = _bits(old_bits), _bits(new_bits)
-    common = math.lcm(old, new)
-    up, down = common // old, common // new
     if isinstance(layout, ComposedLayout):
         return _composed(layout, old, new)
     if not isinstance(layout, Layout):
         raise UserTypeError("recast_layout needs a layout", code="FLY-U116", value=layout)
-    if up > 1:
-        layout = _upcast(layout, up)
-    return _downcast(layout, down) if down > 1 else layout
+    common = math.lcm(old, new)
+    modes = list(zip(flatten(layout.shape), flatten(layout.stride), strict=True))
+    if common > old:
+        modes = [_widened(mode, common // old) for mode in modes]
+    if common > new:
+        modes = _narrowed(modes, common // new)
+    shape = unflatten(iter([s for s, _ in modes]), layout.shape)
+    return unchecked_layout(shape, unflatten(iter([d for _, d in modes]), layout.shape))
 
 
-def _bits(x: Any) -> int:
-    bits = x if isinstance(x, int) and not isinstance(x, bool) else getattr(x, "width", None)
-    if not isinstance(bits, int) or bits < 1:
+def _bits(x: object) -> int:
+    bits = x if isinstance(x, int) else getattr(x, "width", None)
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 0 < bits <= 1 << 20:
         raise UserTypeError(
             "an element width is not a number of bits",
-            code="FLY-U113",
+            code="FLY-U101",
             value=x,
             allowed="a positive int or an element type",
         )
@@ -51,57 +62,67 @@ def _bits(x: Any) -> int:
 
 def _composed(layout: ComposedLayout, old: int, new: int) -> ComposedLayout:
     inner = layout.inner
-    if not isinstance(inner, Swizzle) or not isinstance(layout.offset, int):
+    if not isinstance(inner, Swizzle):
         raise UserTypeError(
-            "only a swizzled layout with a static offset can be recast",
-            code="FLY-U113",
-            value=str(layout),
+            "only a swizzled layout can be recast", code="FLY-U116", value=str(layout)
         )
-    if layout.offset * old % new:
+    scaled = leaf.mul(layout.offset, old)
+    if not leaf.divides(new, scaled):
         raise UserValueError(
-            "recast: the offset does not divide", code="FLY-U113", value=layout.offset
+            f"recast: the offset {layout.offset} does not divide from {old} to {new} bits",
+            code="FLY-U105",
         )
-    outer = recast_layout(layout.outer, old, new)
-    return ComposedLayout(inner.recast(old, new), layout.offset * old // new, outer)
+    offset = leaf.floordiv(scaled, new)
+    return ComposedLayout(inner.recast(old, new), offset, recast_layout(layout.outer, old, new))
 
 
-def _refused(extent: Leaf, stride: object, factor: int) -> UserError:
-    return UserValueError(
-        f"recast: {factor} old elements make a new one, but mode {extent}:{stride} does not divide",
-        code="FLY-U113",
-    )
+def _refused(mode: Mode, why: str) -> UserError:
+    return UserValueError(f"recast: mode {mode[0]}:{mode[1]} {why}", code="FLY-U105")
 
 
-def _upcast(layout: Layout, factor: int) -> Layout:
-    extents, strides = [], []
-    for extent, stride in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+def _widened(mode: Mode, ratio: int) -> Mode:
+    extent, stride = mode
+    if isinstance(stride, Basis):
+        raise _refused(mode, "has a basis stride")
+    if isinstance(extent, int) and extent == 1 and not leaf.divides(ratio, stride):
+        return 1, leaf.floordiv(stride, ratio) if isinstance(stride, int) else stride
+    if leaf.divides(ratio, stride):
+        return extent, leaf.floordiv(stride, ratio)
+    if not isinstance(stride, int) or stride < 0 or ratio % stride:
+        raise _refused(mode, f"has a stride that neither divides {ratio} nor is a multiple of it")
+    per = ratio // stride
+    if leaf.divides(per, extent):
+        return leaf.floordiv(extent, per), 1
+    if isinstance(extent, int) and extent > 0 and per % extent == 0:
+        return 1, 1
+    raise _refused(mode, f"has an extent that does not make whole elements of {per}")
+
+
+def _narrowed(modes: list[Mode], ratio: int) -> list[Mode]:
+    contiguous = [
+        i
+        for i, (s, d) in enumerate(modes)
+        if isinstance(d, int) and d == 1 and not (isinstance(s, int) and s == 1)
+    ]
+    if not contiguous:
+        # A single element: any mode of extent 1 can hold its parts.
+        moving = [m for m in modes if not (isinstance(m[0], int) and m[0] == 1)]
+        units = [i for i, (s, _) in enumerate(modes) if isinstance(s, int) and s == 1]
+        marked = [i for i in units if isinstance(modes[i][1], int) and modes[i][1] == 1]
+        if marked or (units and not moving):
+            contiguous = (marked or units)[:1]
+    if len(contiguous) != 1:
+        raise UserValueError(
+            "recast: narrower elements need exactly one mode of stride 1",
+            code="FLY-U105",
+            value=",".join(f"{s}:{d}" for s, d in modes),
+        )
+    out: list[Mode] = []
+    for i, (extent, stride) in enumerate(modes):
         if isinstance(stride, Basis):
-            raise _refused(extent, stride, factor)
-        if leaf.divisor_of(stride) % factor == 0:
-            extents.append(extent)
-            strides.append(leaf.floordiv(stride, factor))
-        elif isinstance(stride, int) and factor % stride == 0:
-            per = factor // stride
-            if not (isinstance(extent, int) and extent == 1) and leaf.divisor_of(extent) % per:
-                raise _refused(extent, stride, factor)
-            extents.append(
-                1 if isinstance(extent, int) and extent == 1 else leaf.floordiv(extent, per)
-            )
-            strides.append(1)
+            raise _refused((extent, stride), "has a basis stride")
+        if i == contiguous[0]:
+            out.append((leaf.mul(extent, ratio), 1))
         else:
-            raise _refused(extent, stride, factor)
-    return Layout(unflatten(iter(extents), layout.shape), unflatten(iter(strides), layout.shape))
-
-
-def _downcast(layout: Layout, factor: int) -> Layout:
-    extents, strides = [], []
-    for extent, stride in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
-        if isinstance(stride, int) and stride == 1:
-            extents.append(leaf.mul(extent, factor))
-            strides.append(1)
-        elif isinstance(stride, Basis):
-            raise _refused(extent, stride, factor)
-        else:
-            extents.append(extent)
-            strides.append(leaf.mul(stride, factor))
-    return Layout(unflatten(iter(extents), layout.shape), unflatten(iter(strides), layout.shape))
+            out.append((extent, leaf.mul(stride, ratio)))
+    return out
