@@ -113,7 +113,9 @@ def _comfortable(a: Array, b: Array, c: Array) -> Array:
 
 
 def _exact(a: float, b: float, c: float) -> float:
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+    if not math.isfinite(c) and math.isfinite(a) and math.isfinite(b):
+        return c
+    if not (math.isfinite(a) and math.isfinite(b)):
         with np.errstate(all="ignore"):
             return float(np.float64(a) * np.float64(b) + np.float64(c))
     total = Fraction(a) * Fraction(b) + Fraction(c)
@@ -122,4 +124,4 @@ def _exact(a: float, b: float, c: float) -> float:
     try:
         return total.numerator / total.denominator
     except OverflowError:
-        return math.copysign(math.inf, total)
+        return math.inf if total > 0 else -math.inf

@@ -139,7 +139,8 @@ def _turn(name: str, type: Type) -> Callable[..., Value]:
     def call(v: VectorApi, x: Value) -> Value:
         wide = v.convert(x, F64)
         part = v.sub(wide, v.floor(wide))
-        return v.convert(getattr(v, name)(v.mul(part, 2.0 * math.pi)), type)
+        result = v.convert(getattr(v, name)(v.mul(part, 2.0 * math.pi)), type)
+        return v.select(v.eq(x, 0.0), x, result) if name == "sin" else result
 
     return call
 
@@ -153,7 +154,7 @@ def _fract(type: Type, below_one: float) -> Callable[..., Value]:
     def call(v: VectorApi, x: Value) -> Value:
         part = v.sub(x, v.floor(x))
         kept = v.min(part, v.const(type, below_one))
-        return v.select(v.is_nan(x), x, kept)
+        return v.select(v.is_nan(part), part, kept)
 
     return call
 
