@@ -2,7 +2,7 @@
 
 - `definition`: the dialect as data, from which its IRDL is made; importing this package registers
   it with `flydsl.mlir`.
-- `types`: Python values of the types (``types.of(ir_type)``, ``kind.ir``), cached per context.
+- `fly_types`: Python values of the types (``of(ir_type)``, ``kind.ir``), cached per context.
 - `fly`: one builder per operation (`fly_memory`, `fly_atoms`, and `building` behind it).
 - `algebra`, `tiled`, `views`: operations as functions on Python values; `infer` gives result types
   from them, `fly-layout-lowering` evaluates them on SSA leaves.

@@ -14,7 +14,7 @@ from typing import Any
 
 from flydsl import layout as fl
 from flydsl.dialects import tiled
-from flydsl.dialects.types import CopyAtomType, MmaAtomType, PtrType
+from flydsl.dialects.fly_types import CopyAtomType, MmaAtomType, PtrType
 from flydsl.dialects.views import View, make_view
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout.leaf import Leaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl import layout as fl
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.elements import storage_bits
 from flydsl.errors import UserTypeError, UserValueError
 

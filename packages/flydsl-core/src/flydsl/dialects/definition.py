@@ -31,7 +31,7 @@ TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tiled_mma": ("operation", "atom_layout", "permutation"),
     }
 )
-"""Type name -> its parameters (types, strings and integers; see `flydsl.dialects.types`)."""
+"""Type name -> its parameters (types, strings and integers; see `flydsl.dialects.fly_types`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.atoms import CopyOp, MmaOp
 from flydsl.dialects.building import Builder, Operand, attribute, create, segments
 from flydsl.dialects.checks import check_copy, check_copy_call, check_gemm, check_mma_call

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
 from flydsl.dialects.algebra import ALGEBRA
-from flydsl.dialects.types import (
+from flydsl.dialects.fly_types import (
     ComposedLayoutType,
     CoordTensorType,
     FlyType,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flydsl import layout as fl
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.infer import value_of_type
 from flydsl.dialects.views import View
 from flydsl.errors import CompilerBug, UserError

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from flydsl import layout as fl
 from flydsl.dialects.checks import static_size
-from flydsl.dialects.types import CopyAtomType, MmaAtomType, TiledCopyType, TiledMmaType
+from flydsl.dialects.fly_types import CopyAtomType, MmaAtomType, TiledCopyType, TiledMmaType
 from flydsl.dialects.views import View
 from flydsl.errors import UserTypeError, UserValueError
 

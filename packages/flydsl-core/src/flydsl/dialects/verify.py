@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.algebra import ALGEBRA
 from flydsl.dialects.building import decode
 from flydsl.dialects.checks import check_copy, check_copy_call, check_gemm, check_mma_call

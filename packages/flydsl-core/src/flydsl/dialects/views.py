@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from flydsl.dialects.types import AnyLayout, MemRefType, PtrType
+from flydsl.dialects.fly_types import AnyLayout, MemRefType, PtrType
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout import ComposedLayout, Layout, Swizzle
 from flydsl.layout import evaluate as ev

@@ -83,8 +83,8 @@ class PointerType:
 
     @property
     def fly(self) -> Any:
-        """The type's wrapper in `flydsl.dialects.types`."""
-        from flydsl.dialects.types import PtrType
+        """The type's wrapper in `flydsl.dialects.fly_types`."""
+        from flydsl.dialects.fly_types import PtrType
 
         return PtrType(self.element.ir_text, self.space, self.alignment, self.swizzle)
 

@@ -109,7 +109,7 @@ class SharedAllocator(Arena):
 
     def _static(self, size: int, alignment: int) -> Pointer:
         from flydsl.dialects import fly
-        from flydsl.dialects.types import PtrType
+        from flydsl.dialects.fly_types import PtrType
 
         self._reserve(size, alignment)
         names = self._scope.statics

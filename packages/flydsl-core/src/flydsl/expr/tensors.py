@@ -310,7 +310,7 @@ def make_rmem_tensor(shape_or_layout: Any, dtype: Any) -> Tensor:
     """
     from flydsl import layout as algebra
     from flydsl.dialects import fly
-    from flydsl.dialects.types import MemRefType
+    from flydsl.dialects.fly_types import MemRefType
 
     kind = element_class(dtype)
     if not is_plain(shape_or_layout):

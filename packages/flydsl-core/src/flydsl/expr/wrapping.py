@@ -22,7 +22,7 @@ def register_wrapper(
 
     Args:
         mnemonic: Name of the type (``"memref"``).
-        make: Called with the IR value, the type's wrapper (`flydsl.dialects.types`) and the numeric
+        make: Called with the IR value, the type's wrapper (`dialects.fly_types`) and the numeric
             class of the elements where it is known to differ from the signed default.
     """
     _WRAPPERS[mnemonic] = make
@@ -36,7 +36,7 @@ def wrap(value: IRValue, element: type[Numeric] | None = None) -> Any:
     Raises:
         UserTypeError: No DSL value has this type.
     """
-    from flydsl.dialects import types as fly_types
+    from flydsl.dialects import fly_types
 
     kind = fly_types.of(value.type)
     make = None if kind is None else _WRAPPERS.get(kind.mnemonic)
@@ -53,14 +53,14 @@ class FlyValue:
 
     Attributes:
         value: The IR value.
-        kind: The wrapper of its type (`flydsl.dialects.types`).
+        kind: The wrapper of its type (`flydsl.dialects.fly_types`).
     """
 
     __slots__ = ("kind", "value")
 
     def __init__(self, value: IRValue, kind: Any = None) -> None:
         if kind is None:
-            from flydsl.dialects import types as fly_types
+            from flydsl.dialects import fly_types
 
             kind = fly_types.of(value.type)
         self.value = value

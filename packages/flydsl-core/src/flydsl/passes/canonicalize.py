@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.definition import OPS
 from flydsl.passes.rewriting import functions
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import decode, segments
 from flydsl.dialects.checks import static_size
 from flydsl.dialects.fly_memory import element_type, vector_type

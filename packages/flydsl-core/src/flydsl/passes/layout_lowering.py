@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.algebra import ALGEBRA
 from flydsl.dialects.building import decode
 from flydsl.dialects.infer import SCALAR_RESULTS, value_of_type

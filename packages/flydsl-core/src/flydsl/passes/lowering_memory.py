@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import attribute
 from flydsl.dialects.checks import static_size
 from flydsl.dialects.elements import storage_bits

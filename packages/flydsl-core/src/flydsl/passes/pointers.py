@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flydsl.dialects.types import PtrType
+from flydsl.dialects.fly_types import PtrType
 from flydsl.layout.leaf import Leaf, width_of
 from flydsl.passes.ssa import Emitter
 

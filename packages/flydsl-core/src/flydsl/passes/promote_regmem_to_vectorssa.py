@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import decode
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import vector_type

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flydsl.dialects import fly
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import segments
 from flydsl.dialects.fly_memory import element_type
 from flydsl.dialects.leaves import leaf_widths

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 
 if TYPE_CHECKING:
     from flydsl.mlir import ir
