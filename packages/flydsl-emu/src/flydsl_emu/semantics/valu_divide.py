@@ -50,7 +50,11 @@ def _scale(form: _Format) -> Callable[..., Value]:
     def call(v: VectorApi, value: Value, denominator: Value, numerator: Value) -> Value:
         up, down = v.mul(value, form.step), v.mul(value, 1.0 / form.step)
         bits = bits_of(v, value, element)
-        if_denominator = v.select(v.eq(bits, bits_of(v, denominator, element)), up, value)
+        is_denominator = v.eq(bits, bits_of(v, denominator, element))
+        if_denominator = v.select(is_denominator, up, value)
+        # The ISA guide prints a scale up here, which would overflow; the scale in v_div_fmas and
+        # the quotient that it has to undo require the scale down.
+        lowered = v.select(is_denominator, down, value)
         if_numerator = v.select(v.eq(bits, bits_of(v, numerator, element)), up, value)
         top, bottom = exponent(v, numerator, element), exponent(v, denominator, element)
         zero = v.bit_or(v.eq(numerator, 0.0), v.eq(denominator, 0.0))
@@ -62,7 +66,7 @@ def _scale(form: _Format) -> Callable[..., Value]:
         quotient = _denormal(v, v.div(wide_top, wide_bottom), smallest)
         result = v.select(v.le(top, v.const(I32, form.near)), up, value)
         result = v.select(quotient, if_numerator, result)
-        result = v.select(inverse, v.select(quotient, if_denominator, down), result)
+        result = v.select(inverse, v.select(quotient, lowered, down), result)
         result = v.select(tiny, up, result)
         result = v.select(distant, if_denominator, result)
         result = v.select(zero, v.const(element, float("nan")), result)
@@ -76,8 +80,10 @@ def _fmas(form: _Format) -> Callable[..., Value]:
     def call(v: VectorApi, a: Value, b: Value, c: Value, scaled: Value) -> Value:
         plain = v.fma(a, b, c)
         large = v.lt(v.const(I32, form.bias), exponent(v, c, form.type))
-        factor = v.select(large, v.const(form.type, form.step), v.const(form.type, 1.0 / form.step))
-        return v.select(scaled, v.mul(plain, factor), plain)
+        factor = v.select(large, v.const(F64, form.step), v.const(F64, 1.0 / form.step))
+        # Scaling comes before the rounding to single precision.
+        wide = v.fma(*(v.convert(x, F64) for x in (a, b, c))) if form.type is F32 else plain
+        return v.select(scaled, v.convert(v.mul(wide, factor), form.type), plain)
 
     return call
 
@@ -95,7 +101,9 @@ def _fixup(type: Type, lost: int | None) -> Callable[..., Value]:
         size_top, size_bottom = v.abs(numerator), v.abs(denominator)
         zero_top, zero_bottom = v.eq(numerator, 0.0), v.eq(denominator, 0.0)
         infinite_top, infinite_bottom = v.eq(size_top, infinity), v.eq(size_bottom, infinity)
-        result = signed(quotient)
+        # A quotient beyond the format makes the refinement steps NaN; it is an infinity.
+        bounded = v.select(v.is_nan(quotient), v.const(type, infinity), quotient)
+        result = signed(bounded)
         if lost is not None:
             distance = v.sub(exponent(v, numerator, type), exponent(v, denominator, type))
             vanishes = v.lt(distance, v.const(I32, lost))
