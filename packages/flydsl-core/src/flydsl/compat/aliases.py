@@ -10,6 +10,14 @@ __all__ = ["ALIASES", "PUBLIC_PATHS", "available", "is_public"]
 
 ALIASES: Mapping[str, str] = {
     "flydsl._mlir": "mlir",
+    "flydsl.compiler.jit_argument": "flydsl.compiler.arguments",
+    "flydsl.compiler.jit_function": "flydsl.frontend",
+    "flydsl.compiler.kernel_function": "flydsl.frontend",
+    "flydsl.expr.derived": "flydsl.expr",
+    "flydsl.expr.math": "flydsl.expr.math_ops",
+    "flydsl.expr.primitive": "flydsl.expr",
+    "flydsl.expr.typing": "flydsl.expr",
+    "flydsl.expr.utils.arith": "flydsl.expr.arith",
 }
 
 PUBLIC_PATHS: tuple[str, ...] = (

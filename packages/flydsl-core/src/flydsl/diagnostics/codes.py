@@ -90,7 +90,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U202": "a number does not fit the integer type that it is given",
         "FLY-U203": "a run-time value is used where Python needs a value while tracing",
         "FLY-U204": "two numeric types have no common type",
-        "FLY-U205": "a value cannot be converted to the numeric type, or the rounding mode does not apply",
+        "FLY-U205": "a value cannot be converted to the numeric type (or not with this rounding)",
         "FLY-U206": "a numeric type has no code for this value",
         "FLY-U207": "a bitcast changes the width",
         "FLY-U208": "an operator is not defined for this numeric type",

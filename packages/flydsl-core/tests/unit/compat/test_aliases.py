@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import importlib.util
 
 import pytest
@@ -60,3 +61,23 @@ def test_available_lists_siblings_without_private_ones():
     assert not any(name.startswith("flydsl._") for name in available("flydsl.x"))
     assert not is_public("flydsl.expressions")
     assert is_public("flydsl.extension")
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("flydsl.expr.typing", ["Tensor", "Int32", "Float32", "Constexpr", "Stream"]),
+        ("flydsl.expr.primitive", ["make_layout", "copy_atom_call"]),
+        ("flydsl.expr.derived", ["make_rmem_tensor"]),
+        ("flydsl.expr.math", ["exp"]),
+        ("flydsl.expr.utils.arith", ["ceildiv"]),
+        ("flydsl.compiler.kernel_function", ["KernelFunction"]),
+        ("flydsl.compiler.jit_function", ["JitFunction"]),
+        ("flydsl.compiler.jit_argument", ["from_dlpack"]),
+    ],
+)
+def test_names_that_kernels_import_from_aliases(path, names):
+    module = importlib.import_module(path)
+    assert module is importlib.import_module(ALIASES[path])
+    for name in names:
+        assert hasattr(module, name)
