@@ -12,7 +12,7 @@ import pytest
 from flydsl import mlir
 from flydsl.codegen import CodegenWorker
 from flydsl.codegen.machine_code import MachineCode, MappedCode
-from flydsl.compiler.lowering import HOST_PIPELINE, STUB, host_request
+from flydsl.compiler.lowering import HOST_PIPELINE, host_request
 from flydsl.errors import CompilerBug, UserTypeError
 from flydsl.passes import host_lowering
 from flydsl.plugins.payloads import KernelArg, KernelInfo
@@ -105,8 +105,9 @@ class Stub:
         mlir.run_pipeline(module, HOST_PIPELINE)
         mlir.verify(module)
         llvm_ir = mlir.llvm.translate_module_to_llvmir(module.operation)
+        llvm_ir = host_lowering.append_thunks(llvm_ir, module)
         result = worker.compile(host_request(llvm_ir))
-        self.mapped = MappedCode(MachineCode.from_object(result.object, STUB))
+        self.mapped = MappedCode(MachineCode.from_object(result.object, host_lowering.STUB))
         self.call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)(
             self.mapped.address
         )

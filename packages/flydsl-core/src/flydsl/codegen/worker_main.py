@@ -10,6 +10,8 @@ requests. A request of kind ``"prepare"`` has no answer. The child ends when its
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import marshal
 import os
 import signal
@@ -194,6 +196,15 @@ def _write(stream: Any, message: Message) -> None:
     stream.flush()
 
 
+def _keep_memory() -> None:
+    # Every compile frees tens of megabytes; giving them back to the system and faulting them in
+    # again costs a tenth of the next one. The numbers are those of glibc's malloc.h.
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in ((-1, 1 << 28), (-2, 1 << 24), (-3, 1 << 25)):
+            mallopt(parameter, value)
+
+
 def _limit_core_dumps() -> None:
     # An abort inside LLVM is an expected way to fail; it should not leave a core file behind.
     try:
@@ -210,6 +221,7 @@ def serve() -> None:
     # The terminal sends an interrupt to the whole group; ending is up to the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_core_dumps()
+    _keep_memory()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever LLVM prints belongs to the diagnostics
     requests = os.fdopen(0, "rb")

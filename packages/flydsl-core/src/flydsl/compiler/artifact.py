@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from flydsl.codegen.machine_code import MachineCode
-from flydsl.plugins.payloads import CodeObject, CompileEvent
+if TYPE_CHECKING:
+    from flydsl.codegen.machine_code import MachineCode
+    from flydsl.plugins.payloads import CodeObject, CompileEvent
 
 __all__ = ["Artifact", "CompileKey"]
 
@@ -31,6 +32,8 @@ class CompileKey:
     @property
     def digest(self) -> str:
         """Short hexadecimal text for file names; equal for equal keys within a process."""
+        import hashlib
+
         return hashlib.sha256(repr(self).encode()).hexdigest()[:8]
 
 

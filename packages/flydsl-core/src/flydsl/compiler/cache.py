@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flydsl.compiler.artifact import Artifact, CompileKey
 from flydsl.compiler.dispatch import Live
+
+if TYPE_CHECKING:
+    from flydsl.compiler.artifact import Artifact, CompileKey
 
 __all__ = ["FunctionCache"]
 

@@ -8,13 +8,15 @@ straight-line Python made from text once, because a launch must take microsecond
 
 from __future__ import annotations
 
-import ast
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flydsl.errors import CompilerBug
-from flydsl.plugins.payloads import ArgSpec
+
+if TYPE_CHECKING:
+    from flydsl.plugins.payloads import ArgSpec
 
 __all__ = ["MISS", "MISSING", "Live", "argument_format", "make_closure", "make_front"]
 
@@ -36,42 +38,28 @@ MISSING: Final = _Marker("missing")
 """Stands for an argument that the caller did not give, in a front's signature."""
 
 
-class _Renamer(ast.NodeTransformer):
+# String literals first, so that what looks like a name inside one is left alone; attributes and
+# digits with letters (0x10, 1e5) are no names either.
+_WORDS = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<![\w.])([A-Za-z_]\w*)""")
+_BOUND = re.compile(r"([A-Za-z_]\w*)\s*:=")
+
+
+class _Renamer:
     """Makes one argument's expressions independent of the other arguments'."""
 
-    def __init__(self, index: int, names: Mapping[str, object]) -> None:
+    def __init__(self, index: int, spec: ArgSpec) -> None:
         self.index = index
-        self.names = names
-        self.bound: set[str] = set()
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
-        self.bound.add(node.target.id)
-        return self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        if node.id == "v":
-            name = f"a{self.index}"
-        elif node.id in self.names:
-            name = f"n{self.index}_{node.id}"
-        elif node.id in self.bound:
-            name = f"t{self.index}_{node.id}"
-        else:
-            return node
-        return ast.Name(name, node.ctx)
+        expressions = [spec.guard, *(leaf.expression for leaf in spec.leaves)]
+        bound = {name for text in expressions for name in _BOUND.findall(text)}
+        self.renamed = {name: f"t{index}_{name}" for name in bound}
+        self.renamed |= {name: f"n{index}_{name}" for name in spec.names}
+        self.renamed["v"] = f"a{index}"
 
     def rewrite(self, expression: str) -> str:
-        try:
-            tree = ast.parse(expression, mode="eval")
-        except SyntaxError as error:
-            raise CompilerBug(
-                "an argument specification is no Python expression",
-                code="FLY-B440",
-                value=expression,
-            ) from error
-        for node in ast.walk(tree):
-            if isinstance(node, ast.NamedExpr):
-                self.bound.add(node.target.id)
-        return ast.unparse(self.visit(tree))
+        def word(found: re.Match[str]) -> str:
+            return found[1] or self.renamed.get(found[2], found[2])
+
+        return _WORDS.sub(word, expression)
 
 
 def argument_format(specs: Sequence[ArgSpec], implicit_stream: bool) -> str:
@@ -105,7 +93,7 @@ def make_closure(
     for index, spec in enumerate(specs):
         if not spec.ir_type and not check_static:
             continue
-        renamer = _Renamer(index, spec.names)
+        renamer = _Renamer(index, spec)
         guards.append(renamer.rewrite(spec.guard))
         values += [renamer.rewrite(leaf.expression) for leaf in spec.leaves]
         namespace |= {f"n{index}_{name}": value for name, value in spec.names.items()}
@@ -129,7 +117,14 @@ def call({parameters}):
     # A value outside its format's range belongs to another specialisation, or is an error that the
     # slow path explains.
     namespace |= {"MISS": MISS, "pack": packer.pack, "PACK_ERRORS": (struct.error, OverflowError)}
-    return _define(source, namespace, "call")
+    try:
+        return _define(source, namespace, "call")
+    except SyntaxError as error:
+        raise CompilerBug(
+            "an argument specification is no Python expression",
+            code="FLY-B440",
+            value=[(spec.guard, *(leaf.expression for leaf in spec.leaves)) for spec in specs],
+        ) from error
 
 
 class Live:

@@ -8,17 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flydsl.compiler.artifact import Artifact, CompileKey
+from flydsl.compiler.artifact import CompileKey
 from flydsl.compiler.cache import FunctionCache
 from flydsl.compiler.dispatch import MISS, MISSING, make_front
-from flydsl.config import CompileOptions, compile_options, watch
+from flydsl.config import compile_options, watch
 from flydsl.config import core as settings
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import CompilerBug, FlyDSLError
-from flydsl.plugins.payloads import ArgSpec
 
 if TYPE_CHECKING:
+    from flydsl.compiler.artifact import Artifact
+    from flydsl.config import CompileOptions
     from flydsl.frontend import JitFunction
+    from flydsl.plugins.payloads import ArgSpec
     from flydsl.plugins.protocols import Target
     from flydsl.runtime import Placement
 
@@ -196,6 +198,7 @@ def _described(parameter: Any, value: object) -> ArgSpec:
     """Return the specification of one argument; errors name the parameter."""
     from flydsl.compiler.arguments.scalars import describe_static
     from flydsl.plugins.manager import plugin_manager
+    from flydsl.plugins.payloads import ArgSpec
 
     try:
         if parameter.constexpr:

@@ -13,7 +13,7 @@ from flydsl.compiler.timing import Recorder
 from flydsl.config import CompileOptions
 from flydsl.dialects.verify import verify_module
 from flydsl.errors import CompilerBug
-from flydsl.passes.host_lowering import STUB
+from flydsl.passes.host_lowering import STUB, append_thunks
 from flydsl.passes.rewriting import gpu_modules
 from flydsl.plugins.manager import load_dotted, plugin_manager
 from flydsl.plugins.payloads import CodeObject, Stage
@@ -134,6 +134,7 @@ class Lowering:
             llvm_ir = mlir.llvm.translate_module_to_llvmir(self.module.operation)
         if not llvm_ir:
             raise CompilerBug("MLIR cannot translate the launcher", code="FLY-B431")
+        llvm_ir = append_thunks(llvm_ir, self.module)
         self._observe("host")
         with self.recorder.step("host", "compile"), self._observing():
             result = shared_worker().compile(host_request(llvm_ir, self.options.dump_ir))

@@ -31,14 +31,16 @@ class ContextState:
         types: Fly type text or wrapper -> ``ir.Type``.
         parsed: ``ir.Type`` -> its Python wrapper.
         attributes: Cached ``ir.Attribute`` objects by an arbitrary key.
+        pipelines: Pass managers by pipeline text; a conversion pass builds its patterns once.
     """
 
-    __slots__ = ("attributes", "loaded", "parsed", "types")
+    __slots__ = ("attributes", "loaded", "parsed", "pipelines", "types")
 
     def __init__(self) -> None:
         self.types: dict[Any, Any] = {}
         self.parsed: dict[Any, Any] = {}
         self.attributes: dict[Any, Any] = {}
+        self.pipelines: dict[str, Any] = {}
         self.loaded: set[str] = set()
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flydsl.errors import CompilerBug, FlyDSLError, SourceLocation, UserValueError
+from flydsl.mlir.contexts import context_state
 
 if TYPE_CHECKING:
     from mlir import ir  # type: ignore[import-untyped]
@@ -78,11 +79,17 @@ def run_pipeline(module: ir.Module, text: str) -> None:
     from flydsl.mlir import ir, passmanager
 
     context = module.context
-    try:
-        manager = passmanager.PassManager.parse(text, context)
-    except (ValueError, ir.MLIRError) as error:
-        raise CompilerBug(f"not a pass pipeline: {error}", code="FLY-B303", value=text) from error
-    manager.enable_verifier(False)
+    known = context_state(context).pipelines
+    # Out of the cache while it runs: one that failed is not used again.
+    manager = known.pop(text, None)
+    if manager is None:
+        try:
+            manager = passmanager.PassManager.parse(text, context)
+        except (ValueError, ir.MLIRError) as error:
+            raise CompilerBug(
+                f"not a pass pipeline: {error}", code="FLY-B303", value=text
+            ) from error
+        manager.enable_verifier(False)
     with capture_diagnostics(context) as collected:
         try:
             manager.run(module.operation)
@@ -90,6 +97,7 @@ def run_pipeline(module: ir.Module, text: str) -> None:
             raise
         except ir.MLIRError as error:
             raise _bug(f"the MLIR pipeline {text} failed", error, collected) from error
+    known[text] = manager
     failed = [entry for entry in collected if entry[0] == "error"]
     if failed:
         raise _bug(f"the MLIR pipeline {text} reported", ValueError(failed[0][1]), collected)

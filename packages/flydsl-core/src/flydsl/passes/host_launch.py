@@ -1,18 +1,22 @@
-"""One ``gpu.launch_func`` of a host stub: kernel arguments, extents, the call of the runtime."""
+"""One launch of a host stub as LLVM IR text: kernel arguments, extents, the call of the runtime.
+
+The code of a launch is straight-line and long, and nothing in MLIR has to understand it. So the
+host pass only emits a call of a *thunk*, and the thunk is written here as text, which costs a tenth
+of building, converting and translating the same operations.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
-from flydsl.dialects import types as ft
+from flydsl.dialects import fly_types as ft
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.leaves import leaf_widths
 from flydsl.errors import CompilerBug
-from flydsl.passes.host_emission import Emitter, byte_size
 from flydsl.plugins.payloads import KernelInfo
 from flydsl.runtime.abi import (
     ABI_VERSION,
@@ -26,14 +30,46 @@ from flydsl.runtime.abi import (
 if TYPE_CHECKING:
     from flydsl.mlir import ir
 
-__all__ = ["lower_launch"]
+__all__ = ["Launch", "byte_size", "llvm_type", "thunk"]
 
-_EXTENT_BYTES = ctypes.sizeof(FlyExtent)
+_LLVM_TYPES = {"!llvm.ptr": "ptr", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
+
+
+def byte_size(type_: ir.Type | str) -> int:
+    """Return the bytes of a scalar or pointer as it is passed at the host ABI.
+
+    Raises:
+        CompilerBug: The type has no representation there.
+    """
+    text = str(type_)
+    if text == "!llvm.ptr":
+        return 8
+    bits = storage_bits(text)
+    if bits not in (8, 16, 32, 64):
+        raise CompilerBug(f"a value of type {text} at the host ABI", code="FLY-B341")
+    return bits // 8
+
+
+def llvm_type(type_: ir.Type) -> str:
+    """Return the LLVM IR text of a type as the conversion to the LLVM dialect makes it."""
+    text = str(type_)
+    if text in _LLVM_TYPES:
+        return _LLVM_TYPES[text]
+    return text if text.startswith("i") and text != "index" else f"i{storage_bits(text)}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Launch:
-    """The operands of one launch."""
+class Launch:
+    """The operands of one ``gpu.launch_func``.
+
+    Attributes:
+        kernel: Symbol of the kernel.
+        grid, block, cluster: Values along x, y, z; `cluster` may be empty.
+        shared_bytes: Dynamic shared memory, or None.
+        arguments: Leaves of the kernel's arguments.
+        types: Types of the arguments before they were taken apart.
+        stream: Stream handle (i64), or None.
+    """
 
     kernel: str
     grid: list[Any]
@@ -45,7 +81,8 @@ class _Launch:
     stream: Any
 
     @classmethod
-    def of(cls, op: Any) -> _Launch:
+    def of(cls, op: Any) -> Launch:
+        """Read a launch operation after ``fly-rewrite-func-signature``."""
         from flydsl.mlir import ir
 
         sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
@@ -56,89 +93,98 @@ class _Launch:
         grid, block, cluster = (
             [part[0] for part in parts[first : first + 3] if part] for first in (1, 4, 7)
         )
-        types = [
-            ir.TypeAttr(attribute).value
-            for attribute in ir.ArrayAttr(op.attributes["fly.arg_types"])
-        ]
-        kernel = str(op.attributes["kernel"]).rpartition("@")[2].strip('"')
-        shared_bytes = parts[10][0] if parts[10] else None
-        stream = parts[12][0] if parts[12] else None
-        return cls(kernel, grid, block, cluster, shared_bytes, parts[11], types, stream)
+        attributes = ir.ArrayAttr(op.attributes["fly.arg_types"])
+        return cls(
+            kernel=str(op.attributes["kernel"]).rpartition("@")[2].strip('"'),
+            grid=grid,
+            block=block,
+            cluster=cluster,
+            shared_bytes=parts[10][0] if parts[10] else None,
+            arguments=parts[11],
+            types=[ir.TypeAttr(attribute).value for attribute in attributes],
+            stream=parts[12][0] if parts[12] else None,
+        )
 
 
-def lower_launch(
-    op: Any,
-    context: ir.Value,
-    status: ir.Value,
-    kernels: Mapping[str, tuple[int, KernelInfo]],
-) -> None:
-    """Replace one launch.
+class _Text:
+    """Lines of a function body with fresh value names."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._count = 0
+
+    def value(self, expression: str) -> str:
+        self._count += 1
+        name = f"%v{self._count}"
+        self.lines.append(f"  {name} = {expression}")
+        return name
+
+    def at(self, base: str, offset: int) -> str:
+        return self.value(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def load(self, type_: str, base: str, offset: int) -> str:
+        return self.value(f"load {type_}, ptr {self.at(base, offset)}")
+
+    def store(self, type_: str, value: object, base: str, offset: int) -> None:
+        self.lines.append(f"  store {type_} {value}, ptr {self.at(base, offset)}")
+
+
+def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
+    """Return the LLVM IR of a function that makes one launch.
+
+    Its parameters: the `FlyHostContext`, the address of the stub's status (i32; non-zero suppresses
+    the launch, and receives the runtime's result), grid x y z, block x y z, cluster x y z and
+    dynamic shared bytes (i32), the stream (i64), then the kernel's arguments.
 
     Args:
-        op: The ``gpu.launch_func``, its pointers already ``!llvm.ptr``.
-        context: The stub's `FlyHostContext`.
-        status: Where the stub keeps its result, an i32; non-zero suppresses the launch.
-        kernels: Index and information of each kernel.
+        name: Symbol of the function.
+        launch: The launch.
+        index: Position of the kernel in `FlyHostContext.functions`.
+        info: The kernel's metadata, which says where arguments go.
 
     Raises:
-        CompilerBug: The kernel is not in the code object, or its parameters differ.
+        CompilerBug: The kernel's parameters differ from the launch's.
     """
-    from flydsl.mlir import ir
-
-    launch = _Launch.of(op)
-    if launch.kernel not in kernels:
-        raise CompilerBug(
-            f"the code object has no kernel {launch.kernel}",
-            code="FLY-B342",
-            allowed=", ".join(kernels),
-        )
-    index, info = kernels[launch.kernel]
     tensors = _tensor_groups(launch)
-    entry = context.owner
-    with op.location:
-        with ir.InsertionPoint.at_block_begin(entry):
-            frame = Emitter()
-            record = frame.stack(ctypes.sizeof(FlyLaunch), 8)
-            kernarg = frame.stack(max(_explicit_size(info), 8), max(info.kernarg_align, 8))
-            extents = frame.stack(max(len(tensors), 1) * _EXTENT_BYTES, 8)
-        with ir.InsertionPoint(op):
-            emit = Emitter()
-            wanted = emit.compare(0, emit.load(status, emit.i32), emit.constant(0, emit.i32))
-            for extent in launch.grid:
-                some = emit.compare(1, _i32(emit, extent), emit.constant(0, emit.i32))
-                wanted = emit.create("arith.andi", emit.i1, wanted, some)
-            branch = ir.Operation.create("scf.if", operands=[wanted], regions=2)
-            body = branch.regions[0].blocks.append()
-        with ir.InsertionPoint(body):
-            emit = Emitter()
-            _pack_arguments(emit, launch, info, kernarg)
-            count = _fill_extents(emit, tensors, context, extents)
-            _fill_record(emit, launch, context, record, index)
-            where = FlyLaunch
-            emit.store(emit.address(kernarg), emit.offset(record, where.kernarg.offset))
-            size = emit.constant(_explicit_size(info), emit.i64)
-            emit.store(size, emit.offset(record, where.kernarg_size.offset))
-            emit.store(emit.address(extents), emit.offset(record, where.extents.offset))
-            emit.store(count, emit.offset(record, where.extent_count.offset))
-            function = emit.load(emit.offset(context, FlyHostContext.launch.offset), emit.pointer)
-            result = emit.llvm.CallOp(emit.i32, [function, record], [], []).result
-            emit.store(result, status)
-            ir.Operation.create("scf.yield")
-    op.erase()
+    types = [llvm_type(value.type) for value in launch.arguments]
+    geometry = [f"%{part}{axis}" for part in ("g", "b", "c") for axis in range(3)]
+    parameters = ["ptr %context", "ptr %status"]
+    parameters += [f"i32 {value}" for value in geometry]
+    parameters += ["i32 %lds", "i64 %stream"]
+    parameters += [f"{type_} %a{i}" for i, type_ in enumerate(types)]
+    size = max((arg.offset + arg.size for arg in info.args if not arg.hidden), default=0)
+    extent_bytes = len(tensors) * ctypes.sizeof(FlyExtent)
+    out = _Text()
+    before = out.value("load i32, ptr %status")
+    wanted = out.value(f"icmp eq i32 {before}, 0")
+    for extent in geometry[:3]:
+        some = out.value(f"icmp ne i32 {extent}, 0")
+        wanted = out.value(f"and i1 {wanted}, {some}")
+    out.lines += [f"  br i1 {wanted}, label %launch, label %done", "launch:"]
+    _pack_arguments(out, launch, types, info)
+    _fill_record(out, geometry, index, size)
+    _fill_extents(out, tensors)
+    function = out.load("ptr", "%context", FlyHostContext.launch.offset)
+    result = out.value(f"call i32 {function}(ptr %record)")
+    out.store("i32", result, "%status", 0)
+    return "\n".join(
+        [
+            f"define internal void @{name}({', '.join(parameters)}) nounwind {{",
+            f"  %record = alloca [{ctypes.sizeof(FlyLaunch)} x i8], align 8",
+            f"  %kernarg = alloca [{max(size, 8)} x i8], align {max(info.kernarg_align, 8)}",
+            f"  %extents = alloca [{max(extent_bytes, 8)} x i8], align 8",
+            *out.lines,
+            "  br label %done",
+            "done:",
+            "  ret void",
+            "}\n",
+        ]
+    )
 
 
-def _i32(emit: Emitter, value: ir.Value) -> ir.Value:
-    return value if str(value.type) == "i32" else emit.create("arith.index_cast", emit.i32, value)
-
-
-def _explicit_size(info: KernelInfo) -> int:
-    return max((arg.offset + arg.size for arg in info.args if not arg.hidden), default=0)
-
-
-def _pack_arguments(emit: Emitter, launch: _Launch, info: KernelInfo, kernarg: ir.Value) -> None:
+def _pack_arguments(out: _Text, launch: Launch, types: list[str], info: KernelInfo) -> None:
     places = [arg for arg in info.args if not arg.hidden]
-    values = launch.arguments
-    sizes = [byte_size(value.type) for value in values]
+    sizes = [byte_size(value.type) for value in launch.arguments]
     if sizes != [place.size for place in places]:
         raise CompilerBug(
             f"the parameters of {info.name} in its metadata differ from those of its launch",
@@ -146,131 +192,126 @@ def _pack_arguments(emit: Emitter, launch: _Launch, info: KernelInfo, kernarg: i
             value=[(place.offset, place.size) for place in places],
             allowed=f"sizes {sizes}",
         )
-    for value, place in zip(values, places, strict=True):
-        emit.store(value, emit.offset(kernarg, place.offset))
+    for i, (type_, place) in enumerate(zip(types, places, strict=True)):
+        if type_ == "i1":
+            out.store("i8", out.value(f"zext i1 %a{i} to i8"), "%kernarg", place.offset)
+        else:
+            out.store(type_, f"%a{i}", "%kernarg", place.offset)
 
 
-def _fill_record(
-    emit: Emitter, launch: _Launch, context: ir.Value, record: ir.Value, index: int
-) -> None:
+def _fill_record(out: _Text, geometry: list[str], index: int, kernarg_size: int) -> None:
     where, source = FlyLaunch, FlyHostContext
-    emit.store(emit.constant(ABI_VERSION, emit.i32), record)
-    device = emit.load(emit.offset(context, source.device.offset), emit.i32)
-    emit.store(device, emit.offset(record, where.device.offset))
-    functions = emit.load(emit.offset(context, source.functions.offset), emit.pointer)
-    handle = emit.load(emit.offset(functions, 8 * index), emit.i64)
-    emit.store(handle, emit.offset(record, where.function.offset))
-    for base, values in (
-        (where.grid.offset, launch.grid),
-        (where.block.offset, launch.block),
-        (where.cluster.offset, launch.cluster),
+    functions = out.load("ptr", "%context", source.functions.offset)
+    dims = [
+        (base.offset + 4 * axis, geometry[3 * part + axis])
+        for part, base in enumerate((where.grid, where.block, where.cluster))
+        for axis in range(3)
+    ]
+    for type_, offset, value in (
+        ("i32", where.abi_version.offset, ABI_VERSION),
+        ("i32", where.device.offset, out.load("i32", "%context", source.device.offset)),
+        ("i64", where.function.offset, out.load("i64", functions, 8 * index)),
+        *(("i32", offset, value) for offset, value in dims),
+        ("i32", where.dynamic_lds.offset, "%lds"),
+        ("i64", where.stream.offset, "%stream"),
+        ("ptr", where.kernarg.offset, "%kernarg"),
+        ("i64", where.kernarg_size.offset, kernarg_size),
+        ("ptr", where.extents.offset, "%extents"),
+        ("i64", where.extent_count.offset, 0),
     ):
-        for axis in range(3):
-            one = emit.constant(1, emit.i32)
-            value = _i32(emit, values[axis]) if axis < len(values) else one
-            emit.store(value, emit.offset(record, base + 4 * axis))
-    shared = launch.shared_bytes
-    shared = emit.constant(0, emit.i32) if shared is None else _i32(emit, shared)
-    emit.store(shared, emit.offset(record, where.dynamic_lds.offset))
-    stream = launch.stream
-    stream = emit.constant(0, emit.i64) if stream is None else stream
-    emit.store(stream, emit.offset(record, where.stream.offset))
+        out.store(type_, value, "%record", offset)
 
 
-def _tensor_groups(launch: _Launch) -> list[tuple[int, ft.MemRefType, list[Any]]]:
-    """Return (index among tensors, type, leaves) of every tensor whose reach can be computed.
+_Tensor = tuple[int, ft.MemRefType, int, list[tuple[str, str]]]
+"""Number among the tensors, type, index of the pointer's argument, (type, value) of the leaves."""
 
-    Tensors with a composed layout count but have no known reach.
-    """
-    groups: list[tuple[int, ft.MemRefType, list[Any]]] = []
-    values = iter(launch.arguments)
-    count = 0
+
+def _tensor_groups(launch: Launch) -> list[_Tensor]:
+    """Return every tensor argument whose reach can be computed from its layout."""
+    groups: list[_Tensor] = []
+    at = number = 0
     for type_ in launch.types:
         kind = ft.of(type_)
         if kind is None or isinstance(kind, ft.PtrType):
-            next(values)
+            at += 1
             continue
-        is_tensor = isinstance(kind, ft.MemRefType)
-        leaves = [next(values) for _ in range(len(leaf_widths(kind)) + is_tensor)]
+        count = len(leaf_widths(kind))
         if isinstance(kind, ft.MemRefType):
+            leaves = [
+                (str(launch.arguments[i].type), f"%a{i}") for i in range(at + 1, at + 1 + count)
+            ]
             if isinstance(kind.layout, fl.Layout) and kind.space in ("global", "generic"):
-                groups.append((count, kind, leaves))
-            count += 1
+                groups.append((number, kind, at, leaves))
+            number += 1
+            at += 1
+        at += count
     return groups
 
 
-def _fill_extents(
-    emit: Emitter,
-    tensors: list[tuple[int, ft.MemRefType, list[Any]]],
-    context: ir.Value,
-    extents: ir.Value,
-) -> ir.Value:
-    """Fill the extents if the runtime wants them; return their number, an i64."""
-    from flydsl.mlir import ir
-
+def _fill_extents(out: _Text, tensors: list[_Tensor]) -> None:
+    """Fill the extents if the runtime wants them."""
     if not tensors:
-        return emit.constant(0, emit.i64)
-    flags = emit.load(emit.offset(context, FlyHostContext.flags.offset), emit.i64)
-    bit = emit.create("arith.andi", emit.i64, flags, emit.constant(WANTS_EXTENTS, emit.i64))
-    wanted = emit.compare(1, bit, emit.constant(0, emit.i64))
-    branch = ir.Operation.create("scf.if", operands=[wanted], regions=2)
-    with ir.InsertionPoint(branch.regions[0].blocks.append()):
-        inner = Emitter()
-        for position, (number, kind, leaves) in enumerate(tensors):
-            record = inner.offset(extents, position * _EXTENT_BYTES)
-            low, high = _reach(inner, kind, leaves[1:])
-            where = FlyExtent
-            for offset, value in (
-                (where.argument.offset, inner.constant(number, inner.i32)),
-                (where.flags.offset, inner.constant(EXTENT_WRITABLE, inner.i32)),
-                (where.base.offset, inner.address(leaves[0])),
-                (where.low.offset, low),
-                (where.high.offset, high),
-            ):
-                inner.store(value, inner.offset(record, offset))
-        ir.Operation.create("scf.yield")
-    none = emit.constant(0, emit.i64)
-    some = emit.constant(len(tensors), emit.i64)
-    return emit.create("arith.select", emit.i64, wanted, some, none)
+        return
+    flags = out.load("i64", "%context", FlyHostContext.flags.offset)
+    bit = out.value(f"and i64 {flags}, {WANTS_EXTENTS}")
+    wanted = out.value(f"icmp ne i64 {bit}, 0")
+    out.lines += [f"  br i1 {wanted}, label %reach, label %call", "reach:"]
+    where = FlyExtent
+    for position, (number, kind, pointer, leaves) in enumerate(tensors):
+        low, high = _reach(out, kind, leaves)
+        base = position * ctypes.sizeof(FlyExtent)
+        for type_, offset, value in (
+            ("i32", where.argument.offset, str(number)),
+            ("i32", where.flags.offset, str(EXTENT_WRITABLE)),
+            ("ptr", where.base.offset, f"%a{pointer}"),
+            ("i64", where.low.offset, low),
+            ("i64", where.high.offset, high),
+        ):
+            out.store(type_, value, "%extents", base + offset)
+    out.store("i64", len(tensors), "%record", FlyLaunch.extent_count.offset)
+    out.lines += ["  br label %call", "call:"]
 
 
-def _reach(emit: Emitter, kind: ft.MemRefType, leaves: list[Any]) -> tuple[Any, Any]:
+def _reach(out: _Text, kind: ft.MemRefType, leaves: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the lowest byte that a tensor reaches and the one after the highest, from its base."""
     assert isinstance(kind.layout, fl.Layout)
     # The values come with the 32-bit leaves first; each width keeps the order of the layout's text.
-    pools = {
-        text: iter([value for value in leaves if str(value.type) == text])
-        for text in ("i32", "i64")
+    pools: dict[str, Iterator[str]] = {
+        text: iter([value for type_, value in leaves if type_ == text]) for text in ("i32", "i64")
     }
 
-    def number(leaf: Any) -> Any:
+    def number(leaf: Any) -> str:
         if isinstance(leaf, int):
-            return emit.constant(leaf, emit.i64)
-        return emit.wide(next(pools[f"i{leaf.width}"]))
+            return str(leaf)
+        value = next(pools[f"i{leaf.width}"])
+        return value if leaf.width == 64 else out.value(f"sext i32 {value} to i64")
 
     extents = [number(leaf) for leaf in _flat(kind.layout.shape)]
     strides = [number(leaf) for leaf in _flat(kind.layout.stride)]
-    zero, one = emit.constant(0, emit.i64), emit.constant(1, emit.i64)
-    low, high, empty = zero, one, None
+    low, high, empty = "0", "1", "false"
     for extent, stride in zip(extents, strides, strict=True):
-        last = emit.create("arith.subi", emit.i64, extent, one)
-        step = emit.create("arith.muli", emit.i64, last, stride)
-        down = emit.create("arith.minsi", emit.i64, step, zero)
-        up = emit.create("arith.maxsi", emit.i64, step, zero)
-        low = emit.create("arith.addi", emit.i64, low, down)
-        high = emit.create("arith.addi", emit.i64, high, up)
-        nothing = emit.compare(3, extent, zero)
-        empty = nothing if empty is None else emit.create("arith.ori", emit.i1, empty, nothing)
-    bits = emit.constant(storage_bits(kind.element), emit.i64)
-    eight = emit.constant(8, emit.i64)
-    out = []
-    for value, rounding in ((low, "arith.floordivsi"), (high, "arith.ceildivsi")):
-        scaled = emit.create("arith.muli", emit.i64, value, bits)
-        byte = emit.create(rounding, emit.i64, scaled, eight)
-        if empty is not None:
-            byte = emit.create("arith.select", emit.i64, empty, zero, byte)
-        out.append(byte)
-    return out[0], out[1]
+        last = out.value(f"sub i64 {extent}, 1")
+        step = out.value(f"mul i64 {last}, {stride}")
+        down = out.value(f"icmp slt i64 {step}, 0")
+        lower = out.value(f"select i1 {down}, i64 {step}, i64 0")
+        upper = out.value(f"select i1 {down}, i64 0, i64 {step}")
+        low = out.value(f"add i64 {low}, {lower}")
+        high = out.value(f"add i64 {high}, {upper}")
+        nothing = out.value(f"icmp sle i64 {extent}, 0")
+        empty = out.value(f"or i1 {empty}, {nothing}")
+    bits = storage_bits(kind.element)
+    return tuple(  # type: ignore[return-value]
+        out.value(f"select i1 {empty}, i64 0, i64 {byte}")
+        for byte in (_bytes(out, low, bits, 0), _bytes(out, high, bits, 7))
+    )
+
+
+def _bytes(out: _Text, elements: str, bits: int, rounding: int) -> str:
+    """Return elements in bytes, rounded down or (with `rounding` 7) up."""
+    if bits % 8 == 0:
+        return out.value(f"mul i64 {elements}, {bits // 8}")
+    scaled = out.value(f"mul i64 {elements}, {bits}")
+    return out.value(f"ashr i64 {out.value(f'add i64 {scaled}, {rounding}')}, 3")
 
 
 def _flat(tree: Any) -> list[Any]:
