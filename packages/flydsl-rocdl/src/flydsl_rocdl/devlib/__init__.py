@@ -38,13 +38,17 @@ class DeviceFunction:
 FUNCTIONS: Mapping[str, DeviceFunction] = MappingProxyType(
     {
         "acos": DeviceFunction(trigonometry.acos, 1, 0.52),
+        "acosh": DeviceFunction(exponential.acosh, 1, 0.51),
         "asin": DeviceFunction(trigonometry.asin, 1, 0.52),
+        "asinh": DeviceFunction(exponential.asinh, 1, 0.51),
         "atan": DeviceFunction(trigonometry.atan, 1, 0.51),
         "atan2": DeviceFunction(trigonometry.atan2, 2, 0.52),
+        "atanh": DeviceFunction(exponential.atanh, 1, 0.51),
         "cbrt": DeviceFunction(exponential.cbrt, 1, 0.51),
         "cos": DeviceFunction(trigonometry.cos, 1, 1.6),
         "cosh": DeviceFunction(exponential.cosh, 1, 3.0),
         "erf": DeviceFunction(exponential.erf, 1, 1.6),
+        "erfc": DeviceFunction(exponential.erfc, 1, 0.52),
         "expm1": DeviceFunction(exponential.expm1, 1, 2.5),
         "fmod": DeviceFunction(exponential.fmod, 2, 0.5),
         "fmod_f64": DeviceFunction(exponential.fmod, 2, 0.5, "double"),

@@ -1,7 +1,8 @@
 """Functions around exp and log, and the error function, in f32.
 
 Polynomials are least-squares fits at Chebyshev nodes, computed for this file; the formulas are
-identities given beside them. `pow`, `cbrt` and `log1p` work in f64 inside and round once.
+identities given beside them. `pow`, `cbrt`, `log1p`, `erfc` and the inverse hyperbolic functions
+work in f64 inside and round once.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 from flydsl_rocdl.devlib.source import Code, V
 
 __all__ = [
+    "acosh",
+    "asinh",
+    "atanh",
     "cbrt",
     "cosh",
     "erf",
+    "erfc",
     "expm1",
     "fmod",
     "log1p",
@@ -32,6 +37,11 @@ _TANH = (
 _ERF_MINUS_1 = (
     0.128379166682764, -0.3761263410892168, 0.11283700529106293, -0.026859647514601195,
     0.005201591807247421, -0.000814850606437769, 8.392696595401358e-05,
+)  # fmt: skip
+_ERFC = (
+    0.6265040291407898, -0.06781055250439706, -0.02378114834569994, 0.06482254755912079,
+    -0.0596368000031226, 0.034154533654787676, -0.011885520331533976, 0.0012610712226487073,
+    0.0009450200233428548, -0.00037790514553917137, -5.221503042995659e-05, 4.4352987487181243e-05,
 )  # fmt: skip
 _LOG_ERFC = (
     0.00030238046403763263, -1.1301633514051082, -0.6319426628268504, -0.10997311854830456,
@@ -182,6 +192,61 @@ def fmod(c: Code) -> V:
     """Remainder with the sign of x; the back end expands the instruction exactly."""
     x, y = c.arguments
     return c.emit(f"frem {x.type} {x.text}, {y.text}", x.type)
+
+
+def _small_or(c: Code, x: V, cubic: float, large: V) -> V:
+    """Return x + cubic x**3 for tiny x, else `large` with the sign of x."""
+    wide = x.cast("fpext", "double")
+    small = c.fma(wide * wide * wide, cubic, wide)
+    picked = (c.abs(x) < 1e-4).where(small, c.copysign(large, wide))
+    return x.eq(0.0).where(x, picked.cast("fptrunc", "float"))
+
+
+def asinh(c: Code) -> V:
+    """Inverse hyperbolic sine: log(|x| + sqrt(x**2 + 1)) in f64, with the sign of x."""
+    (x,) = c.arguments
+    a = c.abs(x).cast("fpext", "double")
+    root = c.intrinsic("sqrt", c.fma(a, a, 1.0))
+    out = _small_or(c, x, -1.0 / 6.0, _log2(c, a + root) * _LN2)
+    return (c.abs(x) < _INF).where(out, x)
+
+
+def acosh(c: Code) -> V:
+    """Inverse hyperbolic cosine: log(x + sqrt(x**2 - 1)) in f64; NaN below 1."""
+    (x,) = c.arguments
+    wide = x.cast("fpext", "double")
+    root = c.intrinsic("sqrt", (wide - 1.0) * (wide + 1.0))
+    out = (_log2(c, wide + root) * _LN2).cast("fptrunc", "float")
+    out = x.eq(_INF).where(x, out)
+    return (x >= 1.0).where(out, _NAN)
+
+
+def atanh(c: Code) -> V:
+    """Inverse hyperbolic tangent: log((1 + x) / (1 - x)) / 2 in f64; NaN outside [-1, 1]."""
+    (x,) = c.arguments
+    a = c.abs(x)
+    wide = a.cast("fpext", "double")
+    one = c.value(1.0, "double")
+    large = _log2(c, (one + wide) / (one - wide)) * (0.5 * _LN2)
+    out = _small_or(c, x, 1.0 / 3.0, large)
+    out = a.eq(1.0).where(c.copysign(c.value(_INF, "float"), x), out)
+    return (a <= 1.0).where(out, _NAN)
+
+
+def erfc(c: Code) -> V:
+    """1 - erf(x) below 1/2, exp(-x**2) times a polynomial in (x - 3) / (x + 3) above, in f64."""
+    (x,) = c.arguments
+    a = c.abs(x).cast("fpext", "double")
+    bounded = (a < 11.0).where(a, 11.0)
+    t = (bounded - 3.0) / (bounded + 3.0)
+    scaled = c.polynomial(t, _ERFC) / (bounded + 0.5)
+    tail = scaled * _exp2(c, bounded * bounded * (-1.0 / _LN2))
+    z = a * a
+    centre = a * c.polynomial(z, [_ERF_MINUS_1[0] + 1.0, *_ERF_MINUS_1[1:]])
+    positive = (a < 0.5).where(c.value(1.0, "double") - centre, tail)
+    mirrored = c.value(2.0, "double") - positive
+    out = (x < 0.0).where(mirrored, positive).cast("fptrunc", "float")
+    return x.is_nan().where(x, out)
 
 
 def _rsq(c: Code, x: V) -> V:

@@ -58,6 +58,10 @@ _LIBRARY = {
     "math.atan2": "atan2",
     "math.asin": "asin",
     "math.acos": "acos",
+    "math.acosh": "acosh",
+    "math.asinh": "asinh",
+    "math.atanh": "atanh",
+    "math.erfc": "erfc",
     "math.cbrt": "cbrt",
 }
 _HARDWARE = {"math.sin": "sin", "math.cos": "cos"}
@@ -99,13 +103,13 @@ def _with_element(type_text: str, element: str) -> str:
     return f"vector<{count}x{element}>" if count else element
 
 
-def _in_f32(low: Lowering, op: Any) -> tuple[list[Value], bool]:
+def _in_f32(low: Lowering, op: Any, text: str = "") -> tuple[list[Value], bool]:
     """Return the operands as f32, and whether they had to be widened.
 
     Raises:
         TargetError: The element type is wider than f32.
     """
-    text = str(op.result.type)
+    text = text or str(op.result.type)
     _, element = element_of(text)
     if element == "f32":
         return list(op.operands), False
@@ -160,6 +164,28 @@ def library(low: Lowering, op: Any) -> list[Value]:
     else:
         value = _elementwise(low, _LIBRARY[op.name], operands)
     return _narrow(low, op, value, widened)
+
+
+@rule("math.sincos")
+def sine_and_cosine(low: Lowering, op: Any) -> list[Value]:
+    """Both functions; the back end shares the reduction of the argument."""
+    out: list[Value] = []
+    for result, name in zip(op.results, ("sin", "cos"), strict=True):
+        operands, widened = _in_f32(low, op, str(result.type))
+        if _approximate(low, op):
+            value = _call(low, name, operands[0].type, operands, op)
+        else:
+            value = _elementwise(low, name, operands)
+        out.append(low.b.value("llvm.fptrunc", result.type, (value,)) if widened else value)
+    return out
+
+
+@rule("math.clampf")
+def clamp(low: Lowering, op: Any) -> list[Value]:
+    """Limit to a range; NaN becomes the lower limit."""
+    value, lowest, highest = op.operands
+    bounded = _call(low, "maxnum", value.type, (value, lowest), op)
+    return [_call(low, "minnum", value.type, (bounded, highest), op)]
 
 
 @rule("math.fpowi")

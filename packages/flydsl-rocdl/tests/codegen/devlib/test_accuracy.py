@@ -17,13 +17,17 @@ llvm = pytest.importorskip("llvmlite.binding")
 
 REFERENCES: dict[str, Callable[..., Any]] = {
     "acos": np.arccos,
+    "acosh": np.arccosh,
     "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atanh": np.arctanh,
     "atan": np.arctan,
     "atan2": np.arctan2,
     "cbrt": np.cbrt,
     "cos": np.cos,
     "cosh": np.cosh,
     "erf": np.vectorize(math.erf, otypes=[float]),
+    "erfc": np.vectorize(math.erfc, otypes=[float]),
     "expm1": np.expm1,
     "fmod": np.fmod,
     "log1p": np.log1p,

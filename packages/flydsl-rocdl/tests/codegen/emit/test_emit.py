@@ -174,11 +174,12 @@ def test_math_needs_no_device_library(kernel: Build) -> None:
         for i, name in enumerate(
             ["exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh",
              "erf", "expm1", "log1p", "sinh", "cosh", "atan", "asin", "acos", "cbrt", "floor",
-             "ceil", "trunc", "round", "roundeven", "absf"]
+             "ceil", "trunc", "round", "roundeven", "absf", "asinh", "acosh", "atanh", "erfc"]
         )
     )  # fmt: skip
-    body += "\n%p = math.powf %25, %x : f32\n%q = math.atan2 %p, %x : f32\n"
-    body += "%r = arith.remf %q, %x : f32\n"
+    body += "\n%p = math.powf %29, %x : f32\n%q = math.atan2 %p, %x : f32\n"
+    body += "%s, %c = math.sincos %q : f32\n%l = math.clampf %s to [%c, %x] : f32\n"
+    body += "%r = arith.remf %l, %x : f32\n"
     body += f'"fly.ptr_store"(%r, %a) : (f32, {GLOBAL}) -> ()'
     code = kernel(body, f"%a: {GLOBAL}, %x: f32")
     assert "v_exp_f32" in code.isa

@@ -53,6 +53,21 @@ gpu.module @m {
     gpu.return
   }
 
+  // CHECK-LABEL: gpu.func @several(
+  gpu.func @several(%x: f32, %h: f16) {
+    // CHECK: llvm.call @__fly_sin(
+    // CHECK: llvm.call @__fly_cos(
+    %s, %c = math.sincos %x : f32
+    // CHECK: llvm.fpext
+    // CHECK: llvm.call @__fly_sin(
+    // CHECK-NEXT: llvm.fptrunc
+    %sh, %ch = math.sincos %h : f16
+    // CHECK: %[[LOW:.*]] = llvm.call_intrinsic "llvm.maxnum"(%arg0, %{{.*}})
+    // CHECK: llvm.call_intrinsic "llvm.minnum"(%[[LOW]], %arg0)
+    %l = math.clampf %x to [%s, %x] : f32
+    gpu.return
+  }
+
   // CHECK-LABEL: gpu.func @bits(
   gpu.func @bits(%i: i32) {
     // CHECK: llvm.call_intrinsic "llvm.ctpop"
