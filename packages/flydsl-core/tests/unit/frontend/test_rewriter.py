@@ -191,7 +191,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [(f, a) for f, many in CASES for a in many],
-    ids=lambda v: str(v)[:40],
+    ids=lambda v: getattr(v, "__name__", str(v)[:40]),
 )
 def test_python_values_behave_as_in_python(function, arguments):
     assert rewritten(function)(*arguments) == function(*arguments)
