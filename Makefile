@@ -46,7 +46,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS)
 
 check: $(VENV)/.check
-	$(BIN)/python -m nox --no-venv -s lint types layers
+	PATH="$(abspath $(BIN)):$$PATH" nox --no-venv -s lint types layers
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/run.py

@@ -39,7 +39,7 @@ class HostArray:
 
 
 @flyc.kernel
-def vector_add(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32):
+def vector_add(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32) -> None:
     """Add one element per thread."""
     i = fx.block_idx.x * 256 + fx.thread_idx.x
     if i < n:
@@ -47,7 +47,7 @@ def vector_add(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32):
 
 
 @flyc.jit
-def launch(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32):
+def launch(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32) -> None:
     """Cover `n` elements."""
     vector_add(A, B, C, n).launch(grid=((n + 255) // 256,), block=(256,))
 

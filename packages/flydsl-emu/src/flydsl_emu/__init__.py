@@ -12,6 +12,10 @@ Names below are imported on first use, so that importing the package costs nothi
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flydsl_emu.report import ExecutionReport, collect, last_report
 
 __all__ = ["ExecutionReport", "collect", "last_report"]
 
