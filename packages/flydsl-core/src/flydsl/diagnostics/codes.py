@@ -58,7 +58,6 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U114": "a slice or dice keeps no mode, or a coordinate to evaluate has holes",
         "FLY-U115": "a tile holds something that tiles no mode, or does not fit the layout",
         "FLY-U116": "a layout operation is given another kind of object",
-        "FLY-U117": "a layout cannot be drawn as asked",
         "FLY-U118": "a layout is too large for the question",
         "FLY-U300": "text is not valid MLIR",
         "FLY-U310": "an element type does not exist",
