@@ -62,6 +62,12 @@ _MESSAGES = {
     10: "MSG_GET_DOORBELL",
 }
 _HALF_TYPES = ("_f16", "_u16", "_i16", "_b16")
+# Names that end like 16-bit operations but whose constants are 32 bits wide.
+_WHOLE_CONSTANTS = frozenset(
+    "v_madmk_f16 v_madak_f16 v_dot2c_i32_i16 v_sat_pk_u8_i16 s_sext_i32_i16 s_pack_ll_b32_b16 "
+    "s_pack_lh_b32_b16 s_pack_hh_b32_b16 v_sad_u16 v_dot2c_f32_f16 "
+    "v_pk_fmac_f16".split()
+)
 _HALF_BITS = {
     0.5: 0x3800,
     -0.5: 0xB800,
@@ -143,11 +149,13 @@ def format_instruction(instruction: Instruction) -> str:
     tail = special(instruction) if special is not None else ""
     words = [format_operand(o) for o in instruction.operands]
     if instruction.name == "s_set_gpr_idx_on":
-        words[1] = f"gpr_idx({_index_mode(int(instruction.operands[1].value))})"
+        mode = int(instruction.operands[1].value)
+        if mode < 16:
+            words[1] = f"gpr_idx({_index_mode(mode)})"
     if "hwreg" in instruction.mods:
         at = 1 if instruction.name == "s_getreg_b32" else 0
         words.insert(at, _hwreg(instruction.mods["hwreg"]))
-    if instruction.name.endswith(_HALF_TYPES) and instruction.name[0] == "v":
+    if instruction.name.endswith(_HALF_TYPES) and instruction.name not in _WHOLE_CONSTANTS:
         pairs = zip(instruction.operands, words, strict=True)
         words = [_half_constant(instruction, o, w) for o, w in pairs]
     operands = ", ".join(words)
@@ -276,6 +284,10 @@ def swizzle_text(offset: int) -> str:
     if offset & 0x8000 and not offset & 0x7F00:
         lanes = ",".join(str(offset >> 2 * k & 3) for k in range(4))
         return f"swizzle(QUAD_PERM,{lanes})"
+    if offset & 0xE000 == 0xC000:
+        return f"swizzle(ROTATE,{offset >> 10 & 1},{offset >> 5 & 31})"
+    if offset & 0xE000 == 0xE000:
+        return f"swizzle(FFT,{offset & 31})"
     if offset & 0x8000:
         return str(offset)
     keep, set_, flip = offset & 31, offset >> 5 & 31, offset >> 10 & 31

@@ -93,9 +93,10 @@ def _double(a: Array, b: Array, c: Array) -> Array:
     high_error = _two_sum(product, low_sum, high_sum)
     rest = np.add(low_error, high_error)
     result = np.add(high_sum, _to_odd(low_error, high_error, rest))
-    unsafe = ~_comfortable(a, b, c)
+    exact_zero = np.logical_or(np.equal(a, 0), np.equal(b, 0))
+    result = np.where(exact_zero, np.add(product, c), result)
+    unsafe = ~np.logical_or(exact_zero, _comfortable(a, b, c))
     if unsafe.any():
-        result = np.array(result)
         result[unsafe] = [
             _exact(float(x), float(y), float(z))
             for x, y, z in zip(a[unsafe], b[unsafe], c[unsafe], strict=True)
@@ -106,10 +107,9 @@ def _double(a: Array, b: Array, c: Array) -> Array:
 def _comfortable(a: Array, b: Array, c: Array) -> Array:
     """Whether all exponents leave room for the error-free transformations."""
     sizes = [np.absolute(x) for x in (a, b, c)]
-    inside = [np.logical_or(s == 0, np.logical_and(s > 1e-140, s < 1e140)) for s in sizes]
-    return np.logical_and(np.logical_and(inside[0], inside[1]), inside[2]) & np.not_equal(
-        sizes[0] * sizes[1], 0
-    )
+    inside = [np.logical_and(s > 1e-140, s < 1e140) for s in sizes]
+    inside[2] = np.logical_or(inside[2], np.equal(sizes[2], 0))
+    return np.logical_and(np.logical_and(inside[0], inside[1]), inside[2])
 
 
 def _exact(a: float, b: float, c: float) -> float:

@@ -35,7 +35,9 @@ def operands(dtype: Any, seed: int, waves: int) -> tuple[Array, Array]:
     for _ in range(2):
         bits = rng.integers(0, 1 << 8 * np.dtype(dtype).itemsize - 1, shape, dtype=np.uint64)
         anything = bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
-        chosen = np.where(rng.random(shape) < 0.5, edges[rng.integers(0, len(edges), shape)], anything)
+        chosen = np.where(
+            rng.random(shape) < 0.5, edges[rng.integers(0, len(edges), shape)], anything
+        )
         out.append(np.where(np.isnan(chosen), dtype(np.nan), chosen).astype(dtype))
     return out[0], out[1]
 
@@ -99,7 +101,9 @@ def test_scale_cases_of_the_isa_guide(
     assert bool(got.any()) == flag
 
 
-@pytest.mark.parametrize(("form", "dtype", "step"), [("f32", np.float32, 64), ("f64", np.float64, 128)])
+@pytest.mark.parametrize(
+    ("form", "dtype", "step"), [("f32", np.float32, 64), ("f64", np.float64, 128)]
+)
 def test_fmas_scales_by_the_size_of_the_addend(form: str, dtype: Any, step: int) -> None:
     ones, zeros = np.ones((1, 64), dtype), np.zeros((1, 64), dtype)
     flag = np.arange(64)[None, :] % 2 == 0
@@ -112,7 +116,9 @@ def test_fmas_scales_by_the_size_of_the_addend(form: str, dtype: Any, step: int)
         assert (result[~flag] == addend).all()
 
 
-@pytest.mark.parametrize("name", ["v_div_fixup_f16", "v_div_fixup_legacy_f16", "v_div_fixup_f32", "v_div_fixup_f64"])
+@pytest.mark.parametrize(
+    "name", ["v_div_fixup_f16", "v_div_fixup_legacy_f16", "v_div_fixup_f32", "v_div_fixup_f64"]
+)
 def test_fixup_of_special_operands(name: str) -> None:
     dtype = {"16": np.float16, "32": np.float32, "64": np.float64}[name[-2:]]
     inf, nan = np.inf, np.nan

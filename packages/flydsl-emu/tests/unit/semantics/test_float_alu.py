@@ -59,7 +59,9 @@ def mul(a: float, b: float, form: str) -> float:
 
 def fma(a: float, b: float, c: float, form: str) -> float:
     if not all(map(math.isfinite, (a, b, c))):
-        return special(lambda x, y, z: x * y + z if not (math.isfinite(x) and math.isfinite(y)) else z, a, b, c)
+        return special(
+            lambda x, y, z: x * y + z if not (math.isfinite(x) and math.isfinite(y)) else z, a, b, c
+        )
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         product_sign = math.copysign(1, a) * math.copysign(1, b)
@@ -154,7 +156,9 @@ def frexp_mant(x: float) -> float:
     return math.frexp(x)[0] if math.isfinite(x) and x else x
 
 
-def saturated(low: int, high: int, f: Callable[[float], Any] = math.trunc) -> Callable[[float], int]:
+def saturated(
+    low: int, high: int, f: Callable[[float], Any] = math.trunc
+) -> Callable[[float], int]:
     def call(x: float) -> int:
         if x != x:
             return 0
@@ -227,9 +231,7 @@ for _f in ("f16", "f32", "f64"):
         R[f"v_max3_{_f}"] = fmax
         R[f"v_min3_{_f}"] = fmin
         R[f"v_med3_{_f}"] = med3
-    R[f"v_rsq_{_f}"] = through_double(
-        lambda x: special(lambda y: 1 / np.sqrt(y), x), _f
-    )
+    R[f"v_rsq_{_f}"] = through_double(lambda x: special(lambda y: 1 / np.sqrt(y), x), _f)
 R |= {
     "v_rcp_iflag_f32": R["v_rcp_f32"],
     "v_exp_legacy_f32": R["v_exp_f32"],
@@ -250,8 +252,12 @@ R |= {
     "v_cvt_f64_u32": float,
     "v_cvt_f16_u16": lambda x: rounded(Fraction(x), "f16"),
     "v_cvt_f16_i16": lambda x: rounded(Fraction(x), "f16"),
-    "v_cvt_f32_f64": lambda x: math.copysign(rounded(Fraction(x), "f32"), x) if math.isfinite(x) else x,
-    "v_cvt_f16_f32": lambda x: math.copysign(rounded(Fraction(x), "f16"), x) if math.isfinite(x) else x,
+    "v_cvt_f32_f64": lambda x: (
+        math.copysign(rounded(Fraction(x), "f32"), x) if math.isfinite(x) else x
+    ),
+    "v_cvt_f16_f32": lambda x: (
+        math.copysign(rounded(Fraction(x), "f16"), x) if math.isfinite(x) else x
+    ),
     "v_cvt_f64_f32": lambda x: x,
     "v_cvt_f32_f16": lambda x: x,
     "v_cvt_u32_f32": saturated(*U32),
@@ -270,10 +276,12 @@ R |= {
     "v_cvt_pkrtz_f16_f32": lambda a, b: toward_zero(a) | toward_zero(b) << 16,
     "v_cvt_pk_f16_f32": lambda a, b: half_code(a) | half_code(b) << 16,
     "v_cvt_pk_bf16_f32": lambda a, b: bf16_code(a) | bf16_code(b) << 16,
-    "v_cvt_pk_u8_f32": lambda x, at, rest: rest & ~(255 << 8 * (at & 3))
-    | saturated(0, 255, round)(x) << 8 * (at & 3),
+    "v_cvt_pk_u8_f32": lambda x, at, rest: (
+        rest & ~(255 << 8 * (at & 3)) | saturated(0, 255, round)(x) << 8 * (at & 3)
+    ),
 }
 for _s, _low, _scale, _kind in (("i16", -1.0, 32767, "i"), ("u16", 0.0, 65535, "u")):
+
     def _norm(x: float, low: float = _low, scale: int = _scale) -> int:
         product = rounded(Fraction(clamp(x, low, 1.0) if x == x else 0.0) * scale, "f32")
         return round(product) & 0xFFFF
@@ -337,10 +345,34 @@ def samples(token: str, rng: np.random.Generator, count: int) -> np.ndarray[Any,
         small = rng.integers(0, 40, count, dtype=np.uint64)
         chosen = np.where(rng.random(count) < 0.5, raw, small)
         out = chosen.astype(f"u{dtype.itemsize}").view(dtype)
-        return np.where(rng.random(count) < 0.3, -out if dtype.kind == "i" else out, out).astype(dtype)
+        return np.where(rng.random(count) < 0.3, -out if dtype.kind == "i" else out, out).astype(
+            dtype
+        )
     _, low, high = FORMATS[token]
-    edges = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, INF, -INF, NAN, 2.0**low, 2.0 ** (low - 5)]
-    edges += [2.0**high, -(2.0**high), 2.0 ** (high // 2), 1 + 2.0 ** -(FORMATS[token][0] - 1), 0.1, 255.5]
+    edges = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        1.5,
+        2.5,
+        -2.5,
+        3.0,
+        INF,
+        -INF,
+        NAN,
+        2.0**low,
+        2.0 ** (low - 5),
+    ]
+    edges += [
+        2.0**high,
+        -(2.0**high),
+        2.0 ** (high // 2),
+        1 + 2.0 ** -(FORMATS[token][0] - 1),
+        0.1,
+        255.5,
+    ]
     random_bits = np.frombuffer(rng.bytes(count * dtype.itemsize), f"u{dtype.itemsize}").view(dtype)
     usual = (rng.standard_normal(count) * 10.0 ** rng.integers(-3, 4, count)).astype(dtype)
     pick = rng.random(count)
@@ -374,7 +406,9 @@ def test_float_opcode(name: str) -> None:
         columns.append(column)
         if token == "old":
             given["old"] = column.reshape(WAVES, 64)
-    explicit = [c.reshape(WAVES, 64) for t, c in zip(semantics.sources, columns, strict=True) if t != "old"]
+    explicit = [
+        c.reshape(WAVES, 64) for t, c in zip(semantics.sources, columns, strict=True) if t != "old"
+    ]
     results = bench.evaluate(name, *explicit, **given)
     for row in range(WAVES * 64):
         arguments = [float(c[row]) if c.dtype.kind == "f" else int(c[row]) for c in columns]
