@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 
@@ -58,12 +58,12 @@ def _tracing(arch: str) -> Iterator[Body]:
 
 
 @pytest.fixture
-def tracing() -> Callable[[str], object]:
+def tracing() -> Callable[[str], AbstractContextManager[Body]]:
     """Open a trace for an architecture."""
     return _tracing
 
 
-Tracing = Callable[[str], "contextmanager[Body]"]
+Tracing = Callable[[str], AbstractContextManager[Body]]
 
 
 @pytest.mark.parametrize(
