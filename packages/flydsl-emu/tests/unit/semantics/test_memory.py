@@ -1,0 +1,419 @@
+"""Loads and stores of every space, byte by byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flydsl.errors import FlyDSLError
+from flydsl_emu.decode import Instruction, Operand
+from flydsl_emu.numpy_tier.faults import AccessFault, KernelFault
+from flydsl_emu.numpy_tier.state import pack_mask
+from flydsl_emu.semantics.value_types import U32, U64
+from flydsl_emu.testing import InstructionBench
+
+Array = Any
+WAVES = 2
+
+LOADS = {
+    "ubyte": (1, 1, False, ""),
+    "sbyte": (1, 1, True, ""),
+    "ushort": (2, 1, False, ""),
+    "sshort": (2, 1, True, ""),
+    "dword": (4, 1, False, ""),
+    "dwordx2": (4, 2, False, ""),
+    "dwordx3": (4, 3, False, ""),
+    "dwordx4": (4, 4, False, ""),
+    "ubyte_d16": (1, 1, False, "lo"),
+    "ubyte_d16_hi": (1, 1, False, "hi"),
+    "sbyte_d16": (1, 1, True, "lo"),
+    "sbyte_d16_hi": (1, 1, True, "hi"),
+    "short_d16": (2, 1, False, "lo"),
+    "short_d16_hi": (2, 1, False, "hi"),
+}
+STORES = {
+    "byte": (1, 1, 0),
+    "byte_d16_hi": (1, 1, 16),
+    "short": (2, 1, 0),
+    "short_d16_hi": (2, 1, 16),
+    "dword": (4, 1, 0),
+    "dwordx2": (4, 2, 0),
+    "dwordx3": (4, 3, 0),
+    "dwordx4": (4, 4, 0),
+}
+DS_READS = dict(
+    zip(
+        "u8 i8 u16 i16 b32 b64 b96 b128 u8_d16 u8_d16_hi i8_d16 i8_d16_hi u16_d16 u16_d16_hi".split(),
+        LOADS.values(),
+        strict=True,
+    )
+)
+DS_WRITES = dict(
+    zip("b8 b8_d16_hi b16 b16_d16_hi b32 b64 b96 b128".split(), STORES.values(), strict=True)
+)
+SPACES = ("global", "flat", "scratch", "buffer")
+TWO = {"2_b32": (1, 4), "2_b64": (2, 8), "2st64_b32": (1, 256), "2st64_b64": (2, 512)}
+LDS_DMA = ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4")
+
+CASES = (
+    [f"{space}_load_{name}" for space in SPACES for name in LOADS]
+    + [f"{space}_store_{name}" for space in SPACES for name in STORES]
+    + [f"ds_read_{name}" for name in DS_READS]
+    + [f"ds_write_{name}" for name in DS_WRITES]
+    + [f"ds_{verb}{name}" for verb in ("read", "write") for name in TWO]
+    + [f"global_load_lds_{name}" for name in LDS_DMA]
+    + [f"s_load_dword{x}" for x in ("", "x2", "x4", "x8", "x16")]
+    + [f"s_buffer_load_dword{x}" for x in ("", "x2", "x4", "x8", "x16")]
+)
+
+
+def expected_load(raw: bytes, shape: tuple[int, int, bool, str], old: list[int]) -> list[int]:
+    size, count, is_signed, half = shape
+    words = [
+        int.from_bytes(raw[k * size : (k + 1) * size], "little", signed=is_signed) & 0xFFFFFFFF
+        for k in range(count)
+    ]
+    if half == "lo":
+        return [old[0] & 0xFFFF0000 | words[0] & 0xFFFF]
+    if half == "hi":
+        return [old[0] & 0xFFFF | words[0] << 16 & 0xFFFFFFFF]
+    return words
+
+
+class Memory:
+    """A bench over 4096 bytes of a space, with random contents and random EXEC."""
+
+    def __init__(self, space: str, seed: int) -> None:
+        self.space = space
+        self.rng = np.random.default_rng(seed)
+        self.data = self.rng.integers(0, 256, 4096).astype(np.uint8)
+        self.bench = InstructionBench("gfx942", WAVES, 4096, 64, [self.data])
+        self.exec = self.rng.random((WAVES, 64)) < 0.7
+        self.bench.set_exec(self.exec)
+        if space == "lds":
+            self.bench.lds[...] = self.rng.integers(0, 256, (WAVES, 4096))
+        if space == "scratch":
+            self.bench.scratch[...] = self.rng.integers(0, 256, (WAVES, 64, 64))
+        self.old = self.rng.integers(0, 2**32, (4, WAVES, 64), dtype=np.uint32)
+        self.bench.state.vector[40:44] = self.old
+        self.values = self.rng.integers(0, 2**32, (4, WAVES, 64), dtype=np.uint32)
+        self.bench.state.vector[50:54] = self.values
+
+    def offsets(self, bytes_each: int, aligned: int) -> Array:
+        """Distinct byte offsets, apart from one another."""
+        limit = 64 if self.space == "scratch" else 4096
+        if self.space == "scratch":
+            slots = (limit - bytes_each) // aligned + 1
+            return self.rng.integers(0, slots, (WAVES, 64)) * aligned
+        slots = self.rng.permutation(4096 // 16 - 1)[: WAVES * 64]
+        shift = self.rng.integers(0, (16 - bytes_each) // aligned + 1, WAVES * 64) * aligned
+        return (slots * 16 + shift).reshape(WAVES, 64)
+
+    def instruction(self, name: str, data: Operand, offsets: Array, extra: int) -> Instruction:
+        """The instruction with its address registers filled; `extra` is the immediate offset."""
+        store = "_store_" in name or "write" in name
+        bench, space = self.bench, self.space
+        mods = {"offset": extra} if extra else {}
+        if space in ("global", "flat") and name.split("_")[0] != "buffer":
+            address = Operand("v", 8, 2)
+            bench.write(address, offsets + self.data.ctypes.data - extra, U64)
+            tail = (Operand("off"),) if space == "global" else ()
+            operands = (address, data, *tail) if store else (data, address, *tail)
+            return Instruction(0, 8, "FLAT2", name, "", operands, mods)
+        if space == "buffer":
+            descriptor = Operand("s", 16, 4)
+            start = self.data.ctypes.data
+            for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, 4096, 0)):
+                bench.state.scalar[16 + k] = word
+            bench.state.scalar[24] = 4
+            bench.write(Operand("v", 8, 1), offsets - extra - 4, U32)
+            operands = (data, Operand("v", 8, 1), descriptor, Operand("s", 24, 1))
+            return Instruction(0, 8, "MUBUF", name, "", operands, {**mods, "offen": 1})
+        address = Operand("v", 8, 1)
+        bench.write(address, offsets - extra, U32)
+        if space == "scratch":
+            tail = (Operand("off"),)
+            operands = (address, data, *tail) if store else (data, address, *tail)
+            return Instruction(0, 8, "FLAT1", name, "", operands, mods)
+        operands = (address, data) if store else (data, address)
+        return Instruction(0, 8, "DS", name, "", operands, mods)
+
+    def content(self, wave: int, lane: int, offset: int, size: int) -> bytes:
+        if self.space == "lds":
+            return bytes(self.bench.lds[wave, offset : offset + size])
+        if self.space == "scratch":
+            return bytes(self.bench.scratch[wave, lane, offset : offset + size])
+        return bytes(self.data[offset : offset + size])
+
+
+def cases_of(kind: str) -> list[tuple[str, str, tuple[Any, ...]]]:
+    table, ds = (LOADS, DS_READS) if kind == "load" else (STORES, DS_WRITES)
+    out = [(space, f"{space}_{kind}_{n}", shape) for space in SPACES for n, shape in table.items()]
+    verb = "read" if kind == "load" else "write"
+    return out + [("lds", f"ds_{verb}_{n}", shape) for n, shape in ds.items()]
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize(("space", "name", "shape"), cases_of("load"))
+def test_load(space: str, name: str, shape: tuple[int, int, bool, str], aligned: bool) -> None:
+    memory = Memory(space, len(name))
+    size, count, _, _ = shape
+    offsets = memory.offsets(size * count, size if aligned else 1)
+    extra = 4 if space in ("buffer", "scratch") else 12
+    offsets = np.maximum(offsets, 16)
+    i = memory.instruction(name, Operand("v", 40, count), offsets, extra)
+    memory.bench.execute(i)
+    got = memory.bench.state.vector[40 : 40 + count]
+    for wave in range(WAVES):
+        for lane in range(64):
+            old = [int(x) for x in memory.old[:, wave, lane]]
+            want = old[:count]
+            if memory.exec[wave, lane]:
+                raw = memory.content(wave, lane, int(offsets[wave, lane]), size * count)
+                want = expected_load(raw, shape, old)
+            assert got[:, wave, lane].tolist() == want
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize(("space", "name", "shape"), cases_of("store"))
+def test_store(space: str, name: str, shape: tuple[int, int, int], aligned: bool) -> None:
+    memory = Memory(space, len(name))
+    size, count, shift = shape
+    offsets = np.maximum(memory.offsets(size * count, size if aligned else 1), 16)
+    before = {
+        (w, l): memory.content(w, l, 0, 64 if space == "scratch" else 4096)
+        for w in range(WAVES)
+        for l in range(64)
+    }
+    extra = 4 if space in ("buffer", "scratch") else 12
+    memory.bench.execute(memory.instruction(name, Operand("v", 50, count), offsets, extra))
+    model = {k: bytearray(x) for k, x in before.items()}
+    shared: dict[int, bytearray] = {}
+    for wave in range(WAVES):
+        for lane in range(64):
+            if space == "scratch":
+                target = model[wave, lane]
+            elif space == "lds":
+                target = shared.setdefault(wave, model[wave, 0])
+            else:
+                target = shared.setdefault(0, model[0, 0])
+            if not memory.exec[wave, lane]:
+                continue
+            at = int(offsets[wave, lane])
+            for k in range(count):
+                word = int(memory.values[k, wave, lane]) >> shift
+                part = (word & (1 << 8 * size) - 1).to_bytes(size, "little")
+                target[at + k * size : at + (k + 1) * size] = part
+    for wave in range(WAVES):
+        for lane in range(64):
+            after = memory.content(wave, lane, 0, 64 if space == "scratch" else 4096)
+            want = model[wave, lane] if space == "scratch" else shared[wave if space == "lds" else 0]
+            assert after == bytes(want)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_two_accesses(name: str) -> None:
+    dwords, stride = TWO[name]
+    memory = Memory("lds", 5)
+    offsets = memory.offsets(16, 4) % 1024 // 4 * 4
+    offsets = (np.arange(WAVES * 64).reshape(WAVES, 64) % 64) * 16
+    memory.bench.write(Operand("v", 8, 1), offsets, U32)
+    first, second = 0, 3 if stride > 200 else 2
+    mods = {"offset1": second}
+    read = Instruction(
+        0, 8, "DS", f"ds_read{name}", "", (Operand("v", 40, 2 * dwords), Operand("v", 8, 1)), mods
+    )
+    memory.bench.execute(read)
+    for wave in range(WAVES):
+        for lane in range(64):
+            if not memory.exec[wave, lane]:
+                continue
+            raw = b"".join(
+                memory.content(wave, lane, int(offsets[wave, lane]) + n * stride, 4 * dwords)
+                for n in (first, second)
+            )
+            words = np.frombuffer(raw, np.uint32).tolist()
+            assert memory.bench.state.vector[40 : 40 + 2 * dwords, wave, lane].tolist() == words
+    memory.bench.set_exec(np.arange(64)[None, :].repeat(WAVES, 0) == 9)
+    data = (Operand("v", 50, dwords), Operand("v", 52, dwords))
+    write = Instruction(0, 8, "DS", f"ds_write{name}", "", (Operand("v", 8, 1), *data), mods)
+    memory.bench.execute(write)
+    at = int(offsets[1, 9])
+    for n, base in ((first, 50), (second, 52)):
+        got = np.frombuffer(memory.content(1, 9, at + n * stride, 4 * dwords), np.uint32)
+        assert got.tolist() == memory.bench.state.vector[base : base + dwords, 1, 9].tolist()
+
+
+@pytest.mark.parametrize("name", LDS_DMA)
+@pytest.mark.parametrize("kind", ["global", "buffer"])
+def test_loads_into_lds(name: str, kind: str) -> None:
+    size, count, is_signed, _ = LOADS[name]
+    memory = Memory(kind, 3)
+    memory.bench.lds[...] = 0
+    offsets = np.maximum(memory.offsets(size * count, size), 16)
+    memory.bench.state.scalar[124] = 64
+    if kind == "global":
+        i = memory.instruction(f"global_load_lds_{name}", Operand("v", 40, 1), offsets, 0)
+        i = Instruction(0, 8, "FLAT2", i.name, "", i.operands[1:], i.mods)
+    else:
+        i = memory.instruction(f"buffer_load_{name}", Operand("v", 40, 1), offsets, 0)
+        i = Instruction(0, 8, "MUBUF", i.name, "", i.operands[1:], {**i.mods, "lds": 1})
+    memory.bench.execute(i)
+    width = 4 * count
+    for wave in range(WAVES):
+        for lane in range(64):
+            got = bytes(memory.bench.lds[wave, 64 + lane * width : 64 + (lane + 1) * width])
+            if not memory.exec[wave, lane]:
+                assert got == bytes(width)
+                continue
+            raw = memory.content(wave, lane, int(offsets[wave, lane]), size * count)
+            words = expected_load(raw, (size, count, is_signed, ""), [0])
+            assert got == b"".join(w.to_bytes(4, "little") for w in words)
+
+
+def test_buffer_range_check_drops_lanes() -> None:
+    memory = Memory("buffer", 1)
+    memory.bench.set_exec(np.ones((WAVES, 64), bool))
+    offsets = np.zeros((WAVES, 64), np.int64) + 8
+    i = memory.instruction("buffer_load_dwordx2", Operand("v", 40, 2), offsets, 0)
+    at = np.zeros((WAVES, 64), np.uint32)
+    at[:, 1], at[:, 2], at[:, 3] = 0xFFFFFFFC, 4096 - 4 - 4, 4096 - 8 - 4
+    memory.bench.write(Operand("v", 8, 1), at, U32)
+    memory.bench.execute(i)
+    words = memory.data.view(np.uint32)
+    got = memory.bench.state.vector[40:42]
+    assert got[:, 0, 0].tolist() == words[1:3].tolist()
+    assert got[:, 0, 1].tolist() == [0, 0]
+    assert got[:, 0, 2].tolist() == [words[-1], 0]
+    assert got[:, 0, 3].tolist() == words[-2:].tolist()
+
+
+def test_buffer_with_stride_checks_the_index() -> None:
+    memory = Memory("buffer", 1)
+    memory.bench.set_exec(np.ones((WAVES, 64), bool))
+    start = memory.data.ctypes.data
+    for k, word in enumerate((start & 0xFFFFFFFF, start >> 32 | 16 << 16, 3, 0)):
+        memory.bench.state.scalar[16 + k] = word
+    memory.bench.write(Operand("v", 8, 1), np.arange(64)[None, :].repeat(WAVES, 0), U32)
+    operands = (Operand("v", 40, 1), Operand("v", 8, 1), Operand("s", 16, 4), Operand("i"))
+    i = Instruction(0, 8, "MUBUF", "buffer_load_dword", "", operands, {"idxen": 1, "offset": 4})
+    memory.bench.execute(i)
+    words = memory.data.view(np.uint32)
+    assert memory.bench.state.vector[40, 0, :4].tolist() == [words[1], words[5], words[9], 0]
+
+
+def test_swizzled_descriptors_are_refused() -> None:
+    memory = Memory("buffer", 1)
+    i = memory.instruction("buffer_load_dword", Operand("v", 40, 1), np.full((WAVES, 64), 16), 0)
+    memory.bench.state.scalar[17] |= np.uint32(1 << 31)
+    with pytest.raises(KernelFault, match="swizzled"):
+        memory.bench.execute(i)
+
+
+@pytest.mark.parametrize("saddr", [True, False])
+def test_global_address_forms(saddr: bool) -> None:
+    memory = Memory("global", 1)
+    memory.bench.set_exec(np.ones((WAVES, 64), bool))
+    lanes = np.arange(64)[None, :].repeat(WAVES, 0) * 4
+    if saddr:
+        start = memory.data.ctypes.data + 16
+        memory.bench.state.scalar[16], memory.bench.state.scalar[17] = start & 0xFFFFFFFF, start >> 32
+        memory.bench.write(Operand("v", 8, 1), lanes, U32)
+        operands = (Operand("v", 40, 1), Operand("v", 8, 1), Operand("s", 16, 2))
+    else:
+        memory.bench.write(Operand("v", 8, 2), lanes + memory.data.ctypes.data + 16, U64)
+        operands = (Operand("v", 40, 1), Operand("v", 8, 2), Operand("off"))
+    i = Instruction(0, 8, "FLAT2", "global_load_dword", "", operands, {"offset": -16})
+    memory.bench.execute(i)
+    assert np.array_equal(memory.bench.state.vector[40, 0], memory.data.view(np.uint32)[:64])
+
+
+@pytest.mark.parametrize(("high", "space"), [(0x10000, "lds"), (0x20000, "scratch")])
+def test_flat_apertures(high: int, space: str) -> None:
+    memory = Memory(space, 1)
+    memory.bench.set_exec(np.ones((WAVES, 64), bool))
+    address = np.full((WAVES, 64), high << 32 | 8, np.int64)
+    memory.bench.write(Operand("v", 8, 2), address, U64)
+    operands = (Operand("v", 40, 1), Operand("v", 8, 2))
+    memory.bench.execute(Instruction(0, 8, "FLAT0", "flat_load_dword", "", operands))
+    want = int.from_bytes(memory.content(1, 5, 8, 4), "little")
+    assert int(memory.bench.state.vector[40, 1, 5]) == want
+
+
+@pytest.mark.parametrize("dwords", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("form", ["immediate", "register", "both"])
+def test_scalar_load(dwords: int, form: str) -> None:
+    memory = Memory("global", 1)
+    start = memory.data.ctypes.data
+    memory.bench.state.scalar[16], memory.bench.state.scalar[17] = start & 0xFFFFFFFF, start >> 32
+    memory.bench.state.scalar[20] = 24
+    offset = Operand("k", 0, 1, 40) if form == "immediate" else Operand("s", 20, 1)
+    mods = {"offset": 16} if form == "both" else {}
+    name = "s_load_dword" + (f"x{dwords}" if dwords > 1 else "")
+    operands = (Operand("s", 32, dwords), Operand("s", 16, 2), offset)
+    memory.bench.execute(Instruction(0, 8, "SMEM", name, "", operands, mods))
+    at = {"immediate": 40, "register": 24, "both": 40}[form] // 4
+    want = memory.data.view(np.uint32)[at : at + dwords].tolist()
+    assert memory.bench.state.scalar[32 : 32 + dwords, 1, 0].tolist() == want
+
+
+@pytest.mark.parametrize("dwords", [1, 2, 4, 8, 16])
+def test_scalar_buffer_load_clips_to_the_records(dwords: int) -> None:
+    memory = Memory("global", 1)
+    start = memory.data.ctypes.data
+    for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, 16, 0)):
+        memory.bench.state.scalar[16 + k] = word
+    name = "s_buffer_load_dword" + (f"x{dwords}" if dwords > 1 else "")
+    operands = (Operand("s", 32, dwords), Operand("s", 16, 4), Operand("k", 0, 1, 8))
+    memory.bench.execute(Instruction(0, 8, "SMEM", name, "", operands))
+    words = memory.data.view(np.uint32)
+    want = [int(words[2 + k]) if k < 2 else 0 for k in range(dwords)]
+    assert memory.bench.state.scalar[32 : 32 + dwords, 0, 0].tolist() == want
+
+
+def test_faults_name_wave_and_lane() -> None:
+    memory = Memory("global", 1)
+    memory.bench.set_exec(np.ones((WAVES, 64), bool))
+    offsets = np.zeros((WAVES, 64), np.int64)
+    offsets[1, 33] = 4094
+    i = memory.instruction("global_load_dword", Operand("v", 40, 1), offsets, 0)
+    with pytest.raises(AccessFault) as caught:
+        memory.bench.execute(i)
+    assert (caught.value.wave, caught.value.lane) == (1, 33)
+    mask = np.ones((WAVES, 64), bool)
+    mask[1, 33] = False
+    memory.bench.set_exec(mask)
+    memory.bench.execute(i)
+
+
+@pytest.mark.parametrize(("space", "limit"), [("lds", 4096), ("scratch", 64)])
+def test_local_bounds(space: str, limit: int) -> None:
+    memory = Memory(space, 1)
+    name = "ds_write_b32" if space == "lds" else "scratch_store_dword"
+    memory.bench.set_exec(np.ones((WAVES, 64), bool))
+    memory.bench.execute(
+        memory.instruction(name, Operand("v", 50, 1), np.full((WAVES, 64), limit - 4), 0)
+    )
+    i = memory.instruction(name, Operand("v", 50, 1), np.full((WAVES, 64), limit - 3), 0)
+    with pytest.raises(AccessFault):
+        memory.bench.execute(i)
+
+
+def test_unknown_instruction_is_an_error() -> None:
+    bench = InstructionBench("gfx942")
+    with pytest.raises(FlyDSLError) as caught:
+        bench.execute(Instruction(0x40, 4, "SOPP", "s_made_up", "", (), {"simm16": 0}))
+    assert caught.value.code == "FLY-T704"
+    assert "0x40" in str(caught.value)
+
+
+def test_scalar_write_follows_active_waves() -> None:
+    bench = InstructionBench("gfx942")
+    bench.state.active = np.array([True, False])
+    bench.state.refresh()
+    operands = (Operand("s", 8, 1), Operand("i", 0, 1, 5))
+    bench.execute(Instruction(0, 4, "SOP1", "s_mov_b32", "", operands))
+    assert bench.state.scalar[8, :, 0].tolist() == [5, 0]
+    mask = pack_mask(np.ones((2, 64), bool))
+    assert mask.tolist() == [[0xFFFFFFFF] * 2] * 2
