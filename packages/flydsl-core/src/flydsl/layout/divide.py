@@ -271,7 +271,8 @@ def _interleaved(block: Layout, tile: object, what: str, *, raked: bool) -> Layo
         )
     full = max(block.rank, tiler.rank)
     padded = append(block, _UNIT, full)
-    copies = _copies(block, append(tiler, _UNIT, full))
+    # As modes of a tuple, so that a copy mode that is split stays one mode.
+    copies = _copies(block, _join(list(append(tiler, _UNIT, full).modes())))
     modes = [
         _join([c, b] if raked else [b, c])
         for b, c in zip(padded.modes(), copies.modes(), strict=True)

@@ -41,6 +41,7 @@ def recast_layout(layout: object, old_bits: object, new_bits: object) -> Any:
     common = math.lcm(old, new)
     modes = list(zip(flatten(layout.shape), flatten(layout.stride), strict=True))
     if common > old:
+        _check_within(modes, common // old)
         modes = [_widened(mode, common // old) for mode in modes]
     if common > new:
         modes = _narrowed(modes, common // new)
@@ -78,6 +79,21 @@ def _composed(layout: ComposedLayout, old: int, new: int) -> ComposedLayout:
 
 def _refused(mode: Mode, why: str) -> UserError:
     return UserValueError(f"recast: mode {mode[0]}:{mode[1]} {why}", code="FLY-U105")
+
+
+def _check_within(modes: list[Mode], ratio: int) -> None:
+    """Refuse modes that step inside one new element and together leave it."""
+    reach = 0
+    for extent, stride in modes:
+        if isinstance(stride, int) and 0 < stride < ratio:
+            steps = ratio // stride
+            reach += ((min(extent, steps) if isinstance(extent, int) else steps) - 1) * stride
+    if reach >= ratio:
+        raise UserValueError(
+            f"recast: modes of strides below {ratio} overlap, so they do not make whole elements",
+            code="FLY-U105",
+            value=",".join(f"{s}:{d}" for s, d in modes),
+        )
 
 
 def _widened(mode: Mode, ratio: int) -> Mode:
