@@ -29,6 +29,16 @@ __all__ = [
     "static",
 ]
 
+_STATIC = (
+    ft.FlyType,
+    fl.Layout,
+    fl.ComposedLayout,
+    fl.CoordTensor,
+    fl.Swizzle,
+    fl.CoordSwizzle,
+    fl.Tile,
+)
+
 Operand: TypeAlias = Any
 """An ``ir.Value``, or a Python value that `as_value` turns into one."""
 
@@ -186,6 +196,13 @@ def as_value(x: Operand) -> ir.Value:
         return x
     if isinstance(x, int | tuple | list) or x is None:
         return int_tuple(x)
+    if not isinstance(x, _STATIC):
+        raise UserTypeError(
+            "a layout operation has an operand of a kind it cannot use",
+            code="FLY-U319",
+            value=x,
+            allowed="integers, tuples, layouts, tiles, swizzles and values of these",
+        )
     return static(x)
 
 

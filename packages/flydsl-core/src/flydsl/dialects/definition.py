@@ -159,7 +159,6 @@ _POINTERS = {
     "to_llvm_ptr": _pure("ptr", "llvm_address_space"),
     "get_dyn_shared": _pure(""),
     "make_ptr": _pure("arg0? arg1? arg2? arg3?"),
-    "int_swizzle": _pure("index", "swizzle"),
 }
 
 _MEMORY = {

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flydsl.errors import CompilerBug
-from flydsl.layout.leaf import DynamicLeaf, Leaf, LeafOp
+from flydsl.layout.leaf import DynamicLeaf, Leaf, LeafOp, widen
 
 if TYPE_CHECKING:
     from flydsl.mlir import ir
@@ -150,7 +150,9 @@ class Emitter:
         self._nsw = ir.Attribute.parse("#arith.overflow<nsw>")
         self._nonneg = ir.UnitAttr.get()
         self._start: Any = None
-        self._location: Any = ir.Location.unknown()
+        self._unknown: Any = ir.Location.unknown()
+        wide = self._types[64]
+        self._predicates = {code: ir.IntegerAttr.get(wide, code) for code in _COMPARE.values()}
 
     def push(self) -> None:
         """Enter a nested region: nodes made from now on are not seen outside."""
@@ -185,15 +187,24 @@ class Emitter:
         return found
 
     def node(self, op: str, a: Leaf, b: Leaf, width: int, divisor: int) -> SsaLeaf:
-        """Return the leaf of ``a op b`` without emitting anything."""
+        """Return the leaf of ``a op b`` without emitting anything.
+
+        Nodes that its emission will need are made here as well: a node found by `lookup` is older,
+        so it is emitted before this one's anchor, which would not hold at the time of emission.
+        """
+        if width == 64 and op != "extend":
+            a, b = widen(a), widen(b)
         left = a if isinstance(a, int) else id(a)
         right = b if isinstance(b, int) else id(b)
         key = (op, left, right, isinstance(a, int), isinstance(b, int), width)
         found: SsaLeaf | None = self.lookup(key)
         if found is None:
-            bits = 1 if op in ("lt", "le", "eq", "ne") else width
-            node = (op, a, b, width, self.anchor)
+            bits = 1 if op in _COMPARE else width
             known = _nonnegative(op, a, b)
+            quotient = None
+            if op == "mod" and not _is_power_of_two(b) and not _nonnegative("add", a, b):
+                quotient = self.node("floordiv", a, b, width, 1)
+            node = (op, a, b, width, quotient, self.anchor)
             found = SsaLeaf(self, bits, divisor, node=node, nonnegative=known)
             self.store(key, found)
         return found
@@ -213,7 +224,7 @@ class Emitter:
                 results=[type_],
                 attributes={"value": ir.IntegerAttr.get(type_, value)},
                 ip=self._start,
-                loc=self._location,
+                loc=self._unknown,
             )
             found = self._constants[key] = op.result
         return found
@@ -235,7 +246,7 @@ class Emitter:
         raise CompilerBug(f"an i{x.width} value is used as i{width}", code="FLY-B320")
 
     def _op(
-        self, name: str, width: int, operands: list[ir.Value], at: Any, **attrs: Any
+        self, name: str, width: int, operands: list[ir.Value], anchor: Any, **attrs: Any
     ) -> ir.Value:
         from flydsl.mlir import ir
 
@@ -244,89 +255,63 @@ class Emitter:
             results=[self._types[width]],
             operands=operands,
             attributes=attrs or None,
-            ip=at,
-            loc=self._location,
+            ip=ir.InsertionPoint(anchor),
+            loc=anchor.location,
         )
         return op.result
 
     def emit(self, leaf: SsaLeaf) -> ir.Value:
         """Emit the operations of a node before its anchor and return the value."""
-        # Widening an operand makes a node too: it belongs before this anchor, not the current one.
-        current, self.anchor = self.anchor, leaf.node[-1]
-        try:
-            return self._emit(leaf)
-        finally:
-            self.anchor = current
-
-    def _emit(self, leaf: SsaLeaf) -> ir.Value:
-        from flydsl.mlir import ir
-
-        op, a, b, width, anchor = leaf.node
-        self._location = anchor.location
+        op, a, b, width, quotient, anchor = leaf.node
         if op == "extend":
-            value = a.value
-            at = ir.InsertionPoint(anchor)
             if a.nonnegative:
-                return self._op("extui", 64, [value], at, nonNeg=self._nonneg)
-            return self._op("extsi", 64, [value], at)
-        if width == 1:
-            operands = [self.value_of(int(x) if isinstance(x, int) else x, 1) for x in (a, b)]
-            return self._op(_BITS[op], 1, operands, ir.InsertionPoint(anchor))
-        x = self.value_of(a, width)
-        positive = _nonnegative("add", a, b)
+                return self._op("extui", 64, [a.value], anchor, nonNeg=self._nonneg)
+            return self._op("extsi", 64, [a.value], anchor)
+        x = self.value_of(int(a) if isinstance(a, int) else a, width)
         if op in ("floordiv", "mod", "ceildiv"):
-            return self._divide(op, x, b, width, positive, anchor)
-        y = self.value_of(b, width)
-        at = ir.InsertionPoint(anchor)
+            return self._divide(op, x, b, quotient, leaf)
+        y = self.value_of(int(b) if isinstance(b, int) else b, width)
         if op in _COMPARE:
-            predicate = self._predicate(_COMPARE[op])
-            return self._op("cmpi", 1, [x, y], at, predicate=predicate)
+            return self._op("cmpi", 1, [x, y], anchor, predicate=self._predicates[_COMPARE[op]])
         if op in ("add", "sub", "mul"):
-            return self._op(op + "i", width, [x, y], at, overflowFlags=self._nsw)
+            return self._op(op + "i", width, [x, y], anchor, overflowFlags=self._nsw)
         if op == "shr":
-            return self._op("shrui" if leaf.nonnegative else "shrsi", width, [x, y], at)
-        return self._op(_BITS[op], width, [x, y], at)
-
-    def _predicate(self, code: int) -> ir.Attribute:
-        from flydsl.mlir import ir
-
-        return ir.IntegerAttr.get(self._types[64], code)
+            return self._op("shrui" if leaf.nonnegative else "shrsi", width, [x, y], anchor)
+        return self._op(_BITS[op], width, [x, y], anchor)
 
     def _divide(
-        self, op: str, x: ir.Value, b: Leaf, width: int, positive: bool, anchor: Any
+        self, op: str, x: ir.Value, b: Leaf, quotient: SsaLeaf | None, leaf: SsaLeaf
     ) -> ir.Value:
-        from flydsl.mlir import ir
-
-        if isinstance(b, int) and b > 0 and b & (b - 1) == 0:
-            shift = self.constant(b.bit_length() - 1, width)
+        width, anchor = leaf.node[3], leaf.node[-1]
+        positive = _nonnegative("add", leaf.node[1], b)
+        if isinstance(b, int) and _is_power_of_two(b):
             low = self.constant(b - 1, width)
-            at = ir.InsertionPoint(anchor)
             if op == "mod":
-                return self._op("andi", width, [x, low], at)
+                return self._op("andi", width, [x, low], anchor)
             if op == "ceildiv" and not positive:
-                return self._op("ceildivsi", width, [x, self.constant(b, width)], at)
+                return self._op("ceildivsi", width, [x, self.constant(b, width)], anchor)
             if op == "ceildiv":
                 # Unsigned: the sum of two non-negative numbers has room in the top bit.
-                x = self._op("addi", width, [x, low], at)
-            return self._op("shrui" if positive else "shrsi", width, [x, shift], at)
+                x = self._op("addi", width, [x, low], anchor)
+            shift = self.constant(b.bit_length() - 1, width)
+            return self._op("shrui" if positive else "shrsi", width, [x, shift], anchor)
         y = self.value_of(b, width)
-        at = ir.InsertionPoint(anchor)
         if op == "ceildiv" and positive:
-            # Unsigned: the sum of two non-negative numbers has room in the top bit.
-            less = b - 1 if isinstance(b, int) else None
-            one = self.constant(1, width)
-            room = self._op("subi", width, [y, one], at) if less is None else None
-            x = self._op("addi", width, [x, room or self.constant(less or 0, width)], at)
-            return self._op("divui", width, [x, y], at)
+            less = self._op("subi", width, [y, self.constant(1, width)], anchor)
+            x = self._op("addi", width, [x, less], anchor)
+            return self._op("divui", width, [x, y], anchor)
         if op == "ceildiv":
-            return self._op("ceildivsi", width, [x, y], at)
-        if positive:
-            return self._op("divui" if op == "floordiv" else "remui", width, [x, y], at)
-        quotient = self._op("floordivsi", width, [x, y], at)
-        if op == "floordiv":
-            return quotient
-        product = self._op("muli", width, [quotient, y], at)
-        return self._op("subi", width, [x, product], at)
+            return self._op("ceildivsi", width, [x, y], anchor)
+        if quotient is not None:
+            product = self._op("muli", width, [quotient.value, y], anchor)
+            return self._op("subi", width, [x, product], anchor)
+        if op == "mod":
+            return self._op("remui", width, [x, y], anchor)
+        return self._op("divui" if positive else "floordivsi", width, [x, y], anchor)
+
+
+def _is_power_of_two(x: Leaf) -> bool:
+    return isinstance(x, int) and x > 0 and x & (x - 1) == 0
 
 
 _COMPARE = {"eq": 0, "ne": 1, "lt": 2, "le": 3}
