@@ -115,6 +115,10 @@ def dynamic_coordinates(a: fl.Layout, b: fl.Layout) -> None:
 
 
 def dynamic_recast(a: fl.Layout, _: fl.Layout) -> None:
+    # Which mode is contiguous is decided from static strides only, and an extent of 1 matters only
+    # where it is known: a run-time 1 takes another path than a static one, by design.
+    if any(known(x) == 1 for x in fl.dynamic_leaves(a)):
+        return
     for old, new in ((8, 16), (16, 8), (8, 32)):
         out = maybe(fl.recast_layout, a, old, new)
         if out is not None:
