@@ -1,9 +1,10 @@
 """The layout algebra: plain Python objects, usable without a device, a kernel or MLIR.
 
 A `Layout` maps coordinates to integers by ``shape:stride``. Modules, low to high: `leaf` (integers
-known now or at run time), `basis`, `tuples`, `evaluate`, `swizzle`, `layouts`, `composed`
-(objects), `modes` (surgery), `queries`, `construct`, `compose` (composition, complement,
-inverses), `divide` (divides and products), `recast`, `text` (`parse`).
+known now or at run time), `basis`, `tuples` (and `products`, its checked forms), `evaluate`,
+`swizzle`, `layouts`, `composed` (objects), `modes` (surgery), `queries`, `simplify` (coalesce),
+`construct`, `compose`, `inverses` (and complement), `predicates`, `divide` (divides and products),
+`recast`, `text` (`parse`), `walk` (leaves).
 
 To add a function, write it on the objects here with arithmetic from `leaf` only, so that it works
 for static, symbolic and SSA leaves alike; export it below, and list it in
@@ -64,6 +65,12 @@ from flydsl.layout.predicates import (
     max_common_layout,
     max_common_vector,
 )
+from flydsl.layout.products import (
+    compatible,
+    int_tuple_product,
+    int_tuple_product_each,
+    int_tuple_product_like,
+)
 from flydsl.layout.queries import (
     composed_get_inner,
     composed_get_offset,
@@ -91,7 +98,6 @@ from flydsl.layout.text import parse, to_text
 from flydsl.layout.tuples import (
     IntTuple,
     ceil_div,
-    compatible,
     congruent,
     elem_less,
     equal,
@@ -101,9 +107,6 @@ from flydsl.layout.tuples import (
     int_tuple_div,
     int_tuple_mod,
     int_tuple_mul,
-    int_tuple_product,
-    int_tuple_product_each,
-    int_tuple_product_like,
     int_tuple_sub,
     make_int_tuple,
     normalize,

@@ -262,6 +262,14 @@ class CoordTensor(Drawable):
         """Whether all extents are ints."""
         return self.layout.is_static_shape
 
+    def modes(self) -> tuple[CoordTensor, ...]:
+        """Return one tensor per top-level mode, all with the same base."""
+        return tuple(CoordTensor(self.base, mode) for mode in self.layout.modes())
+
+    def __iter__(self) -> Iterator[CoordTensor]:
+        # Without it Python would iterate by __getitem__, which knows no end.
+        return iter(self.modes())
+
     def evaluated(self, coord: IntTuple, *, for_address: bool = False) -> IntTuple:
         """Return the element at a checked coordinate; None entries count as 0."""
         return _added(self.base, self.layout, coord, for_address)

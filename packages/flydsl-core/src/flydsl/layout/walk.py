@@ -107,6 +107,16 @@ def map_leaves(fn: Callable[[Leaf], Leaf], x: Any) -> Any:
     raise UserTypeError("this object has no integer leaves", code="FLY-U116", value=x)
 
 
+def _values(x: object) -> tuple[Leaf, ...]:
+    given = tuple(x) if isinstance(x, Iterable) else (x,)
+    bad = [e for e in given if isinstance(e, bool) or not isinstance(e, int | DynamicLeaf)]
+    if bad:
+        raise UserTypeError(
+            "a value for a run-time leaf is no integer", code="FLY-U101", value=bad[0]
+        )
+    return given
+
+
 def _wrong_count(x: Any, given: int) -> UserValueError:
     return UserValueError(
         "the number of values is not the number of run-time leaves",
@@ -122,7 +132,7 @@ def rebuild(x: Any, values: Iterable[Leaf]) -> Any:
     Raises:
         UserError: There are more or fewer values than run-time leaves.
     """
-    given = tuple(values)
+    given = _values(values)
     if len(given) != len(dynamic_leaves(x)):
         raise _wrong_count(x, len(given))
     source = iter(given)
@@ -136,7 +146,7 @@ def rebuild_from_operands(x: Any, operands: Iterable[Leaf]) -> Any:
         UserError: There are more or fewer operands than run-time leaves.
     """
     found = dynamic_leaves(x)
-    given = tuple(operands)
+    given = _values(operands)
     if len(given) != len(found):
         raise _wrong_count(x, len(given))
     narrow = sum(1 for e in found if e.width != 64)
