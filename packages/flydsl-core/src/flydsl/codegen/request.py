@@ -66,6 +66,7 @@ class CodegenResult:
         remarks: Warnings and remarks that LLVM printed, one a line.
         timings: CPU seconds of the child per step: ``machine`` (target machine), ``parse``,
             ``optimise``, ``codegen``, ``assembly``; steps that did not run are absent.
+        wall_seconds: Time from sending the request to its answer, waiting for the child included.
         peak_rss: High-water mark of the child's resident memory in bytes; 0 when unknown.
     """
 
@@ -74,6 +75,7 @@ class CodegenResult:
     llvm_ir: str = ""
     remarks: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
+    wall_seconds: float = 0.0
     peak_rss: int = 0
 
     @property

@@ -6,6 +6,7 @@ import atexit
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -132,6 +133,7 @@ class CodegenWorker:
             CompilerBug: LLVM rejects the IR itself.
         """
         with self._using(request.options) as child:
+            sent = time.perf_counter()
             answer = child.ask(_message("compile", request, _REQUEST_FIELDS))
             if answer is None:
                 raise _death(*child.obituary())
@@ -143,6 +145,7 @@ class CodegenWorker:
             llvm_ir=answer["llvm_ir"],
             remarks=tuple(line for line in answer["remarks"].splitlines() if line.strip()),
             timings=answer["timings"],
+            wall_seconds=time.perf_counter() - sent,
             peak_rss=answer["peak_rss"],
         )
         for observe in _OBSERVERS.get():

@@ -15,6 +15,7 @@ from flydsl.compiler.dispatch import Live
 
 if TYPE_CHECKING:
     from flydsl.compiler.artifact import Artifact, CompileKey
+    from flydsl.compiler.loading import LoadedArtifact
 
 __all__ = ["FunctionCache"]
 
@@ -38,6 +39,7 @@ class FunctionCache:
         self.hits = 0
         self.misses = 0
         self._artifacts: dict[CompileKey, Artifact] = {}
+        self._loaded: dict[tuple[CompileKey, str], LoadedArtifact] = {}
         self._closures: dict[tuple[CompileKey, Hashable], Callable[..., object]] = {}
         self._dependencies: Any = None
         self._manager: object = None
@@ -61,6 +63,7 @@ class FunctionCache:
     def clear(self) -> None:
         """Forget everything."""
         self._artifacts.clear()
+        self._loaded.clear()
         self._closures.clear()
         self._dependencies = None
         self.live.table = {}
@@ -89,6 +92,15 @@ class FunctionCache:
             # Another specialisation may have reached more than the ones before.
             self._dependencies = _Both(self._dependencies, dependencies)
 
+    def loaded(
+        self, key: CompileKey, place: str, make: Callable[[], LoadedArtifact]
+    ) -> LoadedArtifact:
+        """Return an artifact loaded on the device called `place`, by `make` the first time."""
+        found = self._loaded.get((key, place))
+        if found is None:
+            found = self._loaded[key, place] = make()
+        return found
+
     def closure(
         self, key: CompileKey, form: Hashable, make: Callable[[], Callable[..., object]]
     ) -> Callable[..., object]:
@@ -97,7 +109,7 @@ class FunctionCache:
         Args:
             key: The artifact's key.
             form: The device, and the Python form of the arguments that the closure reads.
-            make: Loads the artifact and generates the closure.
+            make: Generates the closure.
         """
         found = self._closures.get((key, form))
         if found is None:

@@ -24,8 +24,15 @@ class CompiledFunction:
     program, and ignores the values given for compile-time parameters.
     """
 
-    def __init__(self, driver: Driver, function: JitFunction, call: Call) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        function: JitFunction,
+        call: Call,
+        hints: Mapping[str, object] | None = None,
+    ) -> None:
         self._driver = driver
+        self._hints = hints
         self._function = function
         self._call = call
         self._artifact = driver.artifact(function, call)
@@ -54,7 +61,7 @@ class CompiledFunction:
         for parameter in parameters:
             if parameter.constexpr:
                 values[parameter.name] = self._call.values[parameter.name]
-        call = self._driver.resolve(function, values)
+        call = self._driver.resolve(function, values, self._hints)
         if call.key.signature != self._call.key.signature:
             raise self._other_specialisation()
         return self._driver.closure(function, call, self._artifact, check_static=False)
@@ -143,13 +150,13 @@ class _Compile:
                     code="FLY-U421",
                     value=function,
                 )
-            if self._hints is not None:
+            bare = not args and not kwargs and function.signature.parameters
+            if self._hints is not None and bare:
                 cache_of(function).set_hints(self._hints)
-                if not args and not kwargs and function.signature.parameters:
-                    return function
+                return function
             driver = Driver()
-            call = driver.resolve(function, function.bind(args, kwargs))
-            compiled = CompiledFunction(driver, function, call)
+            call = driver.resolve(function, function.bind(args, kwargs), self._hints)
+            compiled = CompiledFunction(driver, function, call, self._hints)
             if call.placement is None:
                 return None
             if any(spec.device not in ("", "cpu") for spec in call.specs.values()):

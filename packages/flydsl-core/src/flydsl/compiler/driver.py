@@ -95,8 +95,18 @@ class Driver:
                     code="FLY-B441",
                 )
 
-    def resolve(self, function: JitFunction, values: Mapping[str, object]) -> Call:
+    def resolve(
+        self,
+        function: JitFunction,
+        values: Mapping[str, object],
+        hints: Mapping[str, object] | None = None,
+    ) -> Call:
         """Describe the arguments, choose the target and the device.
+
+        Args:
+            function: The launcher.
+            values: Arguments by parameter name, defaults applied.
+            hints: Compile hints; None takes those stored on the function.
 
         Raises:
             UserError: An argument cannot be passed, or the tensors are on several devices.
@@ -106,7 +116,7 @@ class Driver:
             parameter.name: _described(parameter, values[parameter.name])
             for parameter in function.signature.parameters
         }
-        options = compile_options(cache_of(function).hints)
+        options = compile_options(cache_of(function).hints if hints is None else hints)
         devices = [spec.device for spec in specs.values() if spec.device]
         target, placement = _place(devices, options)
         key = CompileKey(
@@ -125,7 +135,9 @@ class Driver:
             cache.refresh()
             found = cache.artifact(call.key)
             # Dumps are made while compiling, so asking for them compiles.
-            if found is None or call.options.dump_ir:
+            if found is not None and not call.options.dump_ir:
+                _announce("cache-hit", function.name, call.target.name)
+            else:
                 from flydsl.compiler.compilation import compile_call
 
                 with _without_cyclic_gc():
@@ -146,7 +158,7 @@ class Driver:
         Raises:
             TargetError: The runtime cannot load the code object.
         """
-        from flydsl.compiler.loading import load
+        from flydsl.compiler.loading import LoadedArtifact
 
         placement = call.placement
         assert placement is not None
@@ -158,12 +170,11 @@ class Driver:
                 for value, spec in zip(call.values.values(), call.specs.values(), strict=True)
             ),
         )
-        return cache_of(function).closure(
-            call.key,
-            form,
-            lambda: load(
-                artifact, tuple(call.specs.values()), placement, check_static=check_static
-            ),
+        cache = cache_of(function)
+        loaded = cache.loaded(call.key, placement.name, lambda: LoadedArtifact(artifact, placement))
+        specs = tuple(call.specs.values())
+        return cache.closure(
+            call.key, form, lambda: loaded.closure(specs, check_static=check_static)
         )
 
     def _publish(self, function: JitFunction, call: Call, closure: Callable[..., object]) -> None:
@@ -192,6 +203,16 @@ class Driver:
                 self.call(function, (), {**named, **unknown})
 
         return slow
+
+
+def _announce(kind: str, name: str, target: str) -> None:
+    """Tell listeners, if there are any."""
+    from flydsl.plugins.manager import plugin_manager
+    from flydsl.plugins.payloads import CompileEvent
+
+    manager = plugin_manager()
+    if manager.has_listeners("flydsl_compile_event"):
+        manager.hook.flydsl_compile_event(event=CompileEvent(kind, name, target))
 
 
 def _described(parameter: Any, value: object) -> ArgSpec:

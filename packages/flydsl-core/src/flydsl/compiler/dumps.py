@@ -29,7 +29,6 @@ class Dumper:
         self.enabled = options.dump_ir
         name = re.sub(r"[^\w.-]", "_", launcher)
         self.folder: Path = options.dump_dir / f"{name}-{digest}"
-        self.unit = "device"
         self._count = 0
 
     def _write(self, name: str, suffix: str, data: str | bytes) -> None:
@@ -49,14 +48,14 @@ class Dumper:
             text = module.operation.get_asm(enable_debug_info=True, assume_verified=False)
             self._write(name, ".mlir", text)
 
-    def observe(self, request: CodegenRequest, result: CodegenResult) -> None:
-        """Write the LLVM IR that the worker was given and the assembly that it made."""
+    def observe(self, unit: str, request: CodegenRequest, result: CodegenResult) -> None:
+        """Write the LLVM IR of `unit` that the worker was given and the assembly that it made."""
         if self.enabled:
-            self._write(self.unit, ".ll", request.llvm_ir)
+            self._write(unit, ".ll", request.llvm_ir)
             if result.llvm_ir:
-                self._write(f"{self.unit}_optimised", ".ll", result.llvm_ir)
+                self._write(f"{unit}_optimised", ".ll", result.llvm_ir)
             if result.asm:
-                self._write(self.unit, ".s", result.asm)
+                self._write(unit, ".s", result.asm)
 
     def code(self, code: CodeObject) -> None:
         """Write the code object."""

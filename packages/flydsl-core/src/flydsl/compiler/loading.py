@@ -8,69 +8,79 @@ from collections.abc import Callable
 from flydsl.codegen.machine_code import MappedCode
 from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import make_closure
-from flydsl.errors import CompilerBug
+from flydsl.diagnostics import user_location
+from flydsl.errors import CompilerBug, FlyDSLError
 from flydsl.plugins.payloads import ArgSpec
 from flydsl.runtime import Placement
 from flydsl.runtime.abi import ABI_VERSION, WANTS_EXTENTS, FlyHostContext
 
-__all__ = ["load"]
+__all__ = ["LoadedArtifact"]
 
 # `char *` rather than `void *` for the arguments: ctypes then takes the packed bytes as they are.
 _STUB_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)
 
 
-def load(
-    artifact: Artifact,
-    specs: tuple[ArgSpec, ...],
-    placement: Placement,
-    *,
-    check_static: bool = True,
-) -> Callable[..., object]:
-    """Load `artifact` on the device of `placement`.
+class LoadedArtifact:
+    """An artifact on a device, ready for closures to launch.
 
     Args:
         artifact: What to load.
-        specs: How each launcher argument is passed.
         placement: The runtime and device.
-        check_static: Whether the closure compares compile-time values.
-
-    Returns:
-        ``call(*arguments)``; see `flydsl.compiler.dispatch.make_closure`.
 
     Raises:
         TargetError: The runtime cannot load the code object, or the stub cannot be mapped.
     """
-    runtime, device = placement.runtime, placement.device
-    module = runtime.load(artifact.code, device)
-    count = len(artifact.kernels)
-    functions = (ctypes.c_uint64 * max(count, 1))(*map(module.function, artifact.kernels))
-    context = FlyHostContext(
-        abi_version=ABI_VERSION,
-        device=device,
-        flags=WANTS_EXTENTS if runtime.wants_extents else 0,
-        launch=runtime.launch_address(),
-        functions=ctypes.addressof(functions),
-    )
-    mapped = MappedCode(artifact.stub)
 
-    def failure() -> BaseException:
-        error = runtime.take_error()
-        return error or CompilerBug(
-            f"the launch of {artifact.launcher} failed without a reason", code="FLY-B443"
+    def __init__(self, artifact: Artifact, placement: Placement) -> None:
+        self.artifact = artifact
+        self._runtime, self._device = placement.runtime, placement.device
+        runtime = placement.runtime
+        module = runtime.load(artifact.code, placement.device)
+        count = len(artifact.kernels)
+        functions = (ctypes.c_uint64 * max(count, 1))(*map(module.function, artifact.kernels))
+        context = FlyHostContext(
+            abi_version=ABI_VERSION,
+            device=placement.device,
+            flags=WANTS_EXTENTS if runtime.wants_extents else 0,
+            launch=runtime.launch_address(),
+            functions=ctypes.addressof(functions),
+        )
+        mapped = MappedCode(artifact.stub)
+        self._stub = _STUB_TYPE(mapped.address)
+        self._context = ctypes.addressof(context)
+        self._kept = (module, functions, context, mapped)
+
+    def closure(
+        self, specs: tuple[ArgSpec, ...], *, check_static: bool = True
+    ) -> Callable[..., object]:
+        """Return ``call(*arguments)``; see `flydsl.compiler.dispatch.make_closure`.
+
+        Args:
+            specs: How each launcher argument is passed.
+            check_static: Whether the closure compares compile-time values.
+        """
+        return make_closure(
+            specs,
+            {
+                "stub": self._stub,
+                "context": self._context,
+                "failure": self._failure,
+                "current_stream": self._current_stream,
+                "kept": self,
+            },
+            implicit_stream=self.artifact.implicit_stream,
+            check_static=check_static,
         )
 
-    def current_stream() -> int:
-        return runtime.current_stream(device)
+    def _current_stream(self) -> int:
+        return self._runtime.current_stream(self._device)
 
-    return make_closure(
-        specs,
-        {
-            "stub": _STUB_TYPE(mapped.address),
-            "context": ctypes.addressof(context),
-            "failure": failure,
-            "current_stream": current_stream,
-            "kept": (module, functions, context, mapped),
-        },
-        implicit_stream=artifact.implicit_stream,
-        check_static=check_static,
-    )
+    def _failure(self) -> BaseException:
+        error = self._runtime.take_error()
+        if error is None:
+            error = CompilerBug(
+                f"the launch of {self.artifact.launcher} failed without a reason", code="FLY-B443"
+            )
+        if isinstance(error, FlyDSLError):
+            error.with_location(user_location())
+        return error

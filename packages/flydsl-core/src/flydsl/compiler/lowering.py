@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from flydsl import mlir
@@ -107,8 +109,8 @@ class Lowering:
 
     def emit(self, emit: Callable[[Any, Target, CompileOptions], CodeObject]) -> CodeObject:
         """Turn the lowered device part into a code object with `flydsl.targets.emit`."""
-        self._observe("device")
-        with self.recorder.step("emit", self.target.name), self._observing():
+        translate, link = ("translate", "device"), ("link", "device")
+        with self.recorder.emission("device", translate, link), self._dumping("device"):
             code = emit(self.module, self.target, self.options)
         self.dumper.code(code)
         return code
@@ -135,20 +137,13 @@ class Lowering:
         if not llvm_ir:
             raise CompilerBug("MLIR cannot translate the launcher", code="FLY-B431")
         llvm_ir = append_thunks(llvm_ir, self.module)
-        self._observe("host")
-        with self.recorder.step("host", "compile"), self._observing():
+        request, extract = ("host", "request"), ("host", "extract")
+        with self.recorder.emission("host", request, extract), self._dumping("host"):
             result = shared_worker().compile(host_request(llvm_ir, self.options.dump_ir))
-        return MachineCode.from_object(result.object, STUB)
+            return MachineCode.from_object(result.object, STUB)
 
-    def _observe(self, unit: str) -> None:
-        self.recorder.unit = self.dumper.unit = unit
-
-    def _observing(self) -> Any:
-        def both(request: CodegenRequest, result: Any) -> None:
-            self.recorder.observe(request, result)
-            self.dumper.observe(request, result)
-
-        return observing(both)
+    def _dumping(self, unit: str) -> AbstractContextManager[None]:
+        return observing(partial(self.dumper.observe, unit))
 
 
 def _pass(name: str) -> Callable[..., None]:

@@ -17,6 +17,7 @@ from flydsl.errors import (
     UserValueError,
 )
 from flydsl.expr.ambient import current, in_trace
+from flydsl.frontend.dependencies import Dependencies, collect_dependencies
 
 if TYPE_CHECKING:
     from flydsl.frontend.launcher import KernelLauncher
@@ -157,6 +158,14 @@ class JitFunction(_Decorated):
         super().__init__(function, instance)
         self.state: Any = None
         self.dispatch: Callable[..., Any] = self._first_call
+        self._dependencies: Dependencies | None = None
+
+    def dependencies(self) -> Dependencies:
+        """Return what the function depends on; collected again only after something changed."""
+        found = self._dependencies
+        if found is None or not found.unchanged():
+            found = self._dependencies = collect_dependencies(self.function)
+        return found
 
     def _first_call(self, *args: Any, **kwargs: Any) -> object:
         return driver().call(self, args, kwargs)

@@ -13,7 +13,6 @@ from flydsl.errors import CompilerBug, FlyDSLError, UserTypeError
 from flydsl.expr.ambient import Session, opened
 from flydsl.expr.annotations import ConstexprKind, Stream
 from flydsl.expr.values import argument_type
-from flydsl.frontend.dependencies import collect_dependencies
 from flydsl.frontend.functions import JitFunction
 from flydsl.frontend.scope import ModuleScope
 from flydsl.frontend.traced import TracedModule, TracedParameter
@@ -62,7 +61,7 @@ def trace(
         parameters=parameters,
         implicit_stream=traced.implicit_stream,
         kernels=tuple(traced.scope.kernels),
-        dependencies=collect_dependencies(function.function),
+        dependencies=function.dependencies(),
         cpu_seconds=time.process_time() - start,
     )
 

@@ -1,0 +1,130 @@
+"""torch tensors, recognised without importing torch: a module of the same shape stands in."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from types import ModuleType
+
+import pytest
+
+from flydsl.compiler.arguments import from_torch_tensor
+from flydsl.compiler.arguments.tensors import describe_tensor
+from flydsl.compiler.dispatch import MISS, make_closure
+from flydsl.errors import UserTypeError
+
+
+class DType:
+    """Prints as torch's data types do and is compared by identity, as they are."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+
+FLOAT32, BFLOAT16, COMPLEX64 = DType("float32"), DType("bfloat16"), DType("complex64")
+
+
+class Tensor:
+    """The part of a torch tensor that launches read."""
+
+    def __init__(self, shape, strides, dtype=FLOAT32, device="cpu", offset=0):
+        self.store = ctypes.create_string_buffer(4096)
+        base = ctypes.addressof(self.store)
+        self._address = base + (-base % 64) + offset
+        self.shape, self._strides = shape, strides
+        self.dtype, self.device = dtype, device
+
+    def data_ptr(self):
+        return self._address
+
+    def dim(self):
+        return len(self.shape)
+
+    def size(self, axis):
+        return self.shape[axis]
+
+    def stride(self, axis=None):
+        return self._strides if axis is None else self._strides[axis]
+
+    def __dlpack__(self):
+        raise BufferError("a tensor that requires grad does not export DLPack")
+
+
+class Parameter(Tensor):
+    """A subclass of a tensor."""
+
+
+@pytest.fixture(autouse=True)
+def torch(monkeypatch):
+    module = ModuleType("torch")
+    module.Tensor = Tensor
+    monkeypatch.setitem(sys.modules, "torch", module)
+
+
+def packed(spec, value):
+    seen = []
+
+    def stub(context, data):
+        seen.append(data)
+        return 0
+
+    names = {"stub": stub, "context": 0, "failure": RuntimeError, "current_stream": int}
+    call = make_closure([spec], names, implicit_stream=False)
+    if call(value) is MISS:
+        return None
+    return struct.unpack("@" + "".join(leaf.format for leaf in spec.leaves), seen[0])
+
+
+def test_the_default_layout_is_dynamic():
+    tensor = Tensor((4, 6), (8, 1))
+    spec = describe_tensor(tensor)
+    assert spec.ir_type == '!fly.memref<f32, "global", "(?,?):(?{i64},1)", 16 : i64>'
+    assert spec.device == "cpu"
+    assert packed(spec, tensor) == (tensor.data_ptr(), 4, 6, 8)
+    other = Tensor((2, 3), (100, 1))
+    assert packed(spec, other) == (other.data_ptr(), 2, 3, 100)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Tensor((4, 6), (8, 1), BFLOAT16),
+        Tensor((4, 6), (8, 1), device="cuda:0"),
+        Tensor((4, 6), (1, 4)),
+        Tensor((4,), (1,)),
+        Tensor((4, 6), (8, 1), offset=4),
+        Parameter((4, 6), (8, 1)),
+    ],
+    ids=["dtype", "device", "order", "rank", "offset", "subclass"],
+)
+def test_other_kinds_need_another_closure(other):
+    spec = describe_tensor(Tensor((4, 6), (8, 1)))
+    assert packed(spec, other) is None
+    assert packed(describe_tensor(other), other) is not None
+
+
+def test_subclasses_share_the_compilation():
+    assert describe_tensor(Parameter((4,), (1,))).key == describe_tensor(Tensor((9,), (1,))).key
+
+
+def test_device_is_not_part_of_the_compilation():
+    on_device = describe_tensor(Tensor((4,), (1,), device="cuda:1"))
+    assert on_device.device == "cuda:1"
+    assert on_device.key == describe_tensor(Tensor((4,), (1,))).key
+
+
+def test_data_types():
+    assert "<bf16," in describe_tensor(Tensor((4,), (1,), BFLOAT16)).ir_type
+    with pytest.raises(UserTypeError, match="complex64"):
+        describe_tensor(Tensor((4,), (1,), COMPLEX64))
+
+
+def test_static_wrapper():
+    tensor = Tensor((4, 6), (8, 1))
+    argument = from_torch_tensor(tensor)
+    assert argument.spec().ir_type == '!fly.memref<f32, "global", "(4,6):(8,1)", 16 : i64>'
+    assert argument.keep is tensor
