@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from flydsl import layout as fl
+from flydsl import mlir
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.definition import OPS
 from flydsl.dialects.infer import result_type, type_of
 from flydsl.errors import UserTypeError
 from flydsl.layout.tuples import normalize
 from flydsl.mlir import context_state
-
-if TYPE_CHECKING:
-    from flydsl.mlir import ir
 
 __all__ = [
     "Builder",
@@ -25,6 +23,7 @@ __all__ = [
     "decode",
     "int_tuple",
     "ordered_leaves",
+    "parsed",
     "segments",
     "static",
 ]
@@ -43,40 +42,48 @@ Operand: TypeAlias = Any
 """An ``ir.Value``, or a Python value that `as_value` turns into one."""
 
 
-def attribute(value: Any) -> ir.Attribute:
+def attribute(value: Any) -> mlir.ir.Attribute:
     """Return the MLIR attribute of an int (i64), a tuple of ints, a bool, a str or an attribute."""
     cache = context_state().attributes
     key = (type(value), value)
     found = cache.get(key)
     if found is None:
-        from flydsl.mlir import ir
-
-        if isinstance(value, ir.Attribute):
+        if isinstance(value, mlir.ir.Attribute):
             return value
         if isinstance(value, bool):
-            found = ir.BoolAttr.get(value)
+            found = mlir.ir.BoolAttr.get(value)
         elif isinstance(value, int):
-            found = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+            found = mlir.ir.IntegerAttr.get(mlir.ir.IntegerType.get_signless(64), value)
         elif isinstance(value, str):
-            found = ir.StringAttr.get(value)
+            found = mlir.ir.StringAttr.get(value)
         else:
-            found = ir.DenseI64ArrayAttr.get(list(value))
+            found = mlir.ir.DenseI64ArrayAttr.get(list(value))
         cache[key] = found
     return found
 
 
-def decode(value: ir.Attribute) -> Any:
+def parsed(text: str) -> mlir.ir.Attribute:
+    """Return the attribute that `text` spells, parsed once per context."""
+    cache = context_state().attributes
+    key = ("parsed", text)
+    found = cache.get(key)
+    if found is None:
+        found = cache[key] = mlir.ir.Attribute.parse(text)
+    return found
+
+
+def decode(value: mlir.ir.Attribute) -> Any:
     """Return the Python value of an attribute that `attribute` can make."""
     cache = context_state(value.context).attributes
     found = cache.get(value)
     if found is None:
-        from flydsl.mlir import ir
-
-        if isinstance(value, ir.IntegerAttr | ir.StringAttr | ir.BoolAttr | ir.FloatAttr):
+        if isinstance(
+            value, mlir.ir.IntegerAttr | mlir.ir.StringAttr | mlir.ir.BoolAttr | mlir.ir.FloatAttr
+        ):
             found = value.value
-        elif isinstance(value, ir.TypeAttr):
+        elif isinstance(value, mlir.ir.TypeAttr):
             found = str(value.value)
-        elif isinstance(value, ir.DenseI64ArrayAttr | ir.DenseI32ArrayAttr):
+        elif isinstance(value, mlir.ir.DenseI64ArrayAttr | mlir.ir.DenseI32ArrayAttr):
             found = tuple(value)
         else:
             found = value
@@ -84,28 +91,24 @@ def decode(value: ir.Attribute) -> Any:
     return found
 
 
-def segments(sizes: Sequence[int]) -> ir.Attribute:
+def segments(sizes: Sequence[int]) -> mlir.ir.Attribute:
     """Return the attribute of operand or result segment sizes."""
     cache = context_state().attributes
     key = ("segments", *sizes)
     found = cache.get(key)
     if found is None:
-        from flydsl.mlir import ir
-
-        found = cache[key] = ir.DenseI32ArrayAttr.get(list(sizes))
+        found = cache[key] = mlir.ir.DenseI32ArrayAttr.get(list(sizes))
     return found
 
 
 def create(
     name: str,
-    results: Sequence[ir.Type],
-    operands: Sequence[ir.Value],
-    attributes: Mapping[str, ir.Attribute] | None = None,
-) -> ir.Operation:
+    results: Sequence[mlir.ir.Type],
+    operands: Sequence[mlir.ir.Value],
+    attributes: Mapping[str, mlir.ir.Attribute] | None = None,
+) -> mlir.ir.Operation:
     """Create ``fly.<name>`` at the ambient insertion point."""
-    from flydsl.mlir import ir
-
-    return ir.Operation.create(
+    return mlir.ir.Operation.create(
         "fly." + name,
         results=results,
         operands=operands,
@@ -113,7 +116,7 @@ def create(
     )
 
 
-def static(value: Any) -> ir.Value:
+def static(value: Any) -> mlir.ir.Value:
     """Return the SSA value of a static Python value or type wrapper (``fly.static``).
 
     Raises:
@@ -129,29 +132,27 @@ def static(value: Any) -> ir.Value:
     return create("static", (kind.ir,), ()).result
 
 
-def _collect(x: Any, found: list[ir.Value]) -> Any:
+def _collect(x: Any, found: list[mlir.ir.Value]) -> Any:
     """Return nested `x` with leaves for its integer values, which are appended to `found`."""
     if isinstance(x, tuple | list):
         return tuple(_collect(e, found) for e in x)
     if x is None or isinstance(x, int | fl.Basis):
         return x
-    from flydsl.mlir import arith, ir
-
-    if not isinstance(x, ir.Value):
+    if not isinstance(x, mlir.ir.Value):
         return normalize(x, "the tuple")
     kind = ft.of(x.type)
     if isinstance(kind, ft.IntTupleType) and not isinstance(kind.value, tuple):
         if isinstance(kind.value, int):
             return kind.value
         leaf = kind.value
-        x = create("get_scalar", (ir.IntegerType.get_signless(leaf.width),), (x,)).result
+        x = create("get_scalar", (mlir.ir.IntegerType.get_signless(leaf.width),), (x,)).result
         found.append(x)
         return leaf
     text = str(x.type)
     if text == "index":
-        x = arith.index_cast(ir.IntegerType.get_signless(64), x)
+        x = mlir.arith.index_cast(mlir.ir.IntegerType.get_signless(64), x)
     elif text in ("i8", "i16"):
-        x = arith.extsi(ir.IntegerType.get_signless(32), x)
+        x = mlir.arith.extsi(mlir.ir.IntegerType.get_signless(32), x)
     elif text not in ("i32", "i64"):
         raise UserTypeError(
             "a tuple holds a value that is no integer of at most 64 bits",
@@ -162,20 +163,20 @@ def _collect(x: Any, found: list[ir.Value]) -> Any:
     return fl.Dyn(64 if text in ("i64", "index") else 32)
 
 
-def ordered_leaves(values: Sequence[ir.Value]) -> tuple[list[ir.Value], tuple[int, int]]:
+def ordered_leaves(values: Sequence[mlir.ir.Value]) -> tuple[list[mlir.ir.Value], tuple[int, int]]:
     """Return integer values with the i32 ones first, and how many there are of each width."""
     narrow = [v for v in values if str(v.type) == "i32"]
     wide = [v for v in values if str(v.type) != "i32"]
     return narrow + wide, (len(narrow), len(wide))
 
 
-def int_tuple(x: Any, op: str = "make_int_tuple") -> ir.Value:
+def int_tuple(x: Any, op: str = "make_int_tuple") -> mlir.ir.Value:
     """Return the ``!fly.int_tuple`` of nested ints, None, basis strides and integer values.
 
     Raises:
         UserError: A leaf is of another kind, or a tuple is empty.
     """
-    found: list[ir.Value] = []
+    found: list[mlir.ir.Value] = []
     value = normalize(_collect(x, found), "the tuple", none=True, basis=True)
     kind = ft.IntTupleType(value).ir
     if not found:
@@ -184,15 +185,13 @@ def int_tuple(x: Any, op: str = "make_int_tuple") -> ir.Value:
     return create(op, (kind,), operands, {"operandSegmentSizes": segments(sizes)}).result
 
 
-def as_value(x: Operand) -> ir.Value:
+def as_value(x: Operand) -> mlir.ir.Value:
     """Return `x` as an SSA value: values as they are, Python tuples and layouts as operations.
 
     Raises:
         UserError: `x` is of a kind that has no Fly value.
     """
-    from flydsl.mlir import ir
-
-    if isinstance(x, ir.Value):
+    if isinstance(x, mlir.ir.Value):
         return x
     if isinstance(x, int | tuple | list) or x is None:
         return int_tuple(x)
@@ -222,17 +221,15 @@ class Builder:
     def __repr__(self) -> str:
         return f"fly.{self.name}({', '.join(OPS[self.name].operands)})"
 
-    def __call__(self, *operands: Operand, **attributes: Any) -> ir.Value:
+    def __call__(self, *operands: Operand, **attributes: Any) -> mlir.ir.Value:
         """Create the operation.
 
         Raises:
             UserError: The operands do not fit the operation.
         """
-        from flydsl.mlir import ir
-
         if self.optional and operands[-1] is None:
             operands = operands[:-1]
-        values = [x if isinstance(x, ir.Value) else as_value(x) for x in operands]
+        values = [x if isinstance(x, mlir.ir.Value) else as_value(x) for x in operands]
         types = [v.type for v in values]
         for name, value in attributes.items():
             if isinstance(value, list):

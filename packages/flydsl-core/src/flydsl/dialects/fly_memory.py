@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flydsl import layout as fl
+from flydsl import mlir
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import (
     Operand,
@@ -22,9 +23,6 @@ from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout.evaluate import check_coord
 from flydsl.layout.tuples import format_tuple, has_none
 from flydsl.mlir import context_state
-
-if TYPE_CHECKING:
-    from flydsl.mlir import ir
 
 __all__ = [
     "alloca",
@@ -53,14 +51,14 @@ __all__ = [
 ]
 
 
-def _pointer(x: ir.Value, what: str = "the pointer") -> ft.PtrType:
+def _pointer(x: mlir.ir.Value, what: str = "the pointer") -> ft.PtrType:
     kind = ft.of(x.type)
     if not isinstance(kind, ft.PtrType):
         raise UserTypeError(f"{what} is no pointer", code="FLY-U321", value=str(x.type))
     return kind
 
 
-def _memref(x: ir.Value) -> ft.MemRefType:
+def _memref(x: mlir.ir.Value) -> ft.MemRefType:
     kind = ft.of(x.type)
     if not isinstance(kind, ft.MemRefType):
         hint = ""
@@ -76,14 +74,12 @@ def natural_alignment(element: str) -> int:
     return size & -size
 
 
-def element_type(element: str) -> ir.Type:
+def element_type(element: str) -> mlir.ir.Type:
     """Return the builtin type of an element text in the current context."""
     cache = context_state().types
     found = cache.get(element)
     if found is None:
-        from flydsl.mlir import ir
-
-        found = cache[element] = ir.Type.parse(element)
+        found = cache[element] = mlir.ir.Type.parse(element)
     return found
 
 
@@ -103,21 +99,19 @@ def static_layout_size(layout: fl.Layout | fl.ComposedLayout, what: str) -> int:
     return size
 
 
-def vector_type(size: int, element: str) -> ir.Type:
+def vector_type(size: int, element: str) -> mlir.ir.Type:
     """Return ``vector<size x element>``."""
     cache = context_state().types
     key = ("vector", size, element)
     found = cache.get(key)
     if found is None:
-        from flydsl.mlir import ir
-
-        found = cache[key] = ir.VectorType.get(
-            [size], element_type(element), loc=ir.Location.unknown()
+        found = cache[key] = mlir.ir.VectorType.get(
+            [size], element_type(element), loc=mlir.ir.Location.unknown()
         )
     return found
 
 
-def alloca(pointer: ft.PtrType, size: int, sym: str = "") -> ir.Value:
+def alloca(pointer: ft.PtrType, size: int, sym: str = "") -> mlir.ir.Value:
     """Allocate `size` bytes of register or shared memory (``fly.alloca``).
 
     Args:
@@ -149,7 +143,7 @@ def alloca(pointer: ft.PtrType, size: int, sym: str = "") -> ir.Value:
     return create("alloca", (pointer.ir,), (), attributes).result
 
 
-def memref_alloca(kind: ft.MemRefType, sym: str = "") -> ir.Value:
+def memref_alloca(kind: ft.MemRefType, sym: str = "") -> mlir.ir.Value:
     """Allocate a tensor in register or shared memory; the layout must be static.
 
     Raises:
@@ -174,7 +168,7 @@ def memref_alloca(kind: ft.MemRefType, sym: str = "") -> ir.Value:
     return create("memref_alloca", (kind.ir,), (), {"sym": attribute(sym)} if sym else None).result
 
 
-def make_fragment_like(src: Operand, element: str = "") -> ir.Value:
+def make_fragment_like(src: Operand, element: str = "") -> mlir.ir.Value:
     """Allocate the register tensor with the fragment layout of a layout or tensor.
 
     Args:
@@ -200,7 +194,7 @@ def make_fragment_like(src: Operand, element: str = "") -> ir.Value:
     return memref_alloca(ft.MemRefType(element, "register", like, natural_alignment(element)))
 
 
-def memref_load(memref: ir.Value, indices: Operand) -> ir.Value:
+def memref_load(memref: mlir.ir.Value, indices: Operand) -> mlir.ir.Value:
     """Load the element at a coordinate without wildcards.
 
     Raises:
@@ -212,7 +206,7 @@ def memref_load(memref: ir.Value, indices: Operand) -> ir.Value:
     return create("memref_load", (element_type(kind.element),), (memref, coord)).result
 
 
-def memref_store(value: ir.Value, memref: ir.Value, indices: Operand) -> None:
+def memref_store(value: mlir.ir.Value, memref: mlir.ir.Value, indices: Operand) -> None:
     """Store an element at a coordinate without wildcards.
 
     Raises:
@@ -225,7 +219,7 @@ def memref_store(value: ir.Value, memref: ir.Value, indices: Operand) -> None:
     create("memref_store", (), (value, memref, coord))
 
 
-def memref_load_vec(memref: ir.Value) -> ir.Value:
+def memref_load_vec(memref: mlir.ir.Value) -> mlir.ir.Value:
     """Load a whole tensor of static shape as a vector, in colexicographic order.
 
     Raises:
@@ -236,7 +230,7 @@ def memref_load_vec(memref: ir.Value) -> ir.Value:
     return create("memref_load_vec", (vector_type(size, kind.element),), (memref,)).result
 
 
-def memref_store_vec(vector: ir.Value, memref: ir.Value) -> None:
+def memref_store_vec(vector: mlir.ir.Value, memref: mlir.ir.Value) -> None:
     """Store a vector over a whole tensor of static shape, in colexicographic order.
 
     Raises:
@@ -248,7 +242,7 @@ def memref_store_vec(vector: ir.Value, memref: ir.Value) -> None:
     create("memref_store_vec", (), (vector, memref))
 
 
-def _check_coordinate(coord: ir.Value, kind: ft.MemRefType) -> None:
+def _check_coordinate(coord: mlir.ir.Value, kind: ft.MemRefType) -> None:
     found = ft.of(coord.type)
     value = found.value if isinstance(found, ft.IntTupleType) else fl.Dyn()
     if has_none(value):
@@ -261,7 +255,7 @@ def _check_coordinate(coord: ir.Value, kind: ft.MemRefType) -> None:
     check_coord(value, kind.layout.shape)
 
 
-def _check_type(value: ir.Value, wanted: ir.Type, what: str) -> None:
+def _check_type(value: mlir.ir.Value, wanted: mlir.ir.Type, what: str) -> None:
     if value.type != wanted:
         raise UserTypeError(
             f"{what} has another type than the elements",
@@ -272,14 +266,14 @@ def _check_type(value: ir.Value, wanted: ir.Type, what: str) -> None:
         )
 
 
-def ptr_load(ptr: ir.Value, result_type: ir.Type | None = None) -> ir.Value:
+def ptr_load(ptr: mlir.ir.Value, result_type: mlir.ir.Type | None = None) -> mlir.ir.Value:
     """Load one element, or what `result_type` (a scalar or vector) says, from a pointer."""
     kind = _pointer(ptr)
     result = element_type(kind.element) if result_type is None else result_type
     return create("ptr_load", (result,), (ptr,)).result
 
 
-def ptr_store(value: ir.Value, ptr: ir.Value) -> None:
+def ptr_store(value: mlir.ir.Value, ptr: mlir.ir.Value) -> None:
     """Store a scalar or vector of elements through a pointer.
 
     Raises:
@@ -292,7 +286,7 @@ def ptr_store(value: ir.Value, ptr: ir.Value) -> None:
     create("ptr_store", (), (value, ptr))
 
 
-def recast_iter(element: str | ft.PtrType, src: ir.Value) -> ir.Value:
+def recast_iter(element: str | ft.PtrType, src: mlir.ir.Value) -> mlir.ir.Value:
     """Return the same address as a pointer to other elements; alignment and swizzle are kept.
 
     Raises:
@@ -320,7 +314,7 @@ def recast_iter(element: str | ft.PtrType, src: ir.Value) -> ir.Value:
     return create("recast_iter", (new.ir,), (src,)).result
 
 
-def inttoptr(kind: ft.PtrType, value: ir.Value) -> ir.Value:
+def inttoptr(kind: ft.PtrType, value: mlir.ir.Value) -> mlir.ir.Value:
     """Return the pointer of an integer address (i32 or i64).
 
     Raises:
@@ -331,7 +325,7 @@ def inttoptr(kind: ft.PtrType, value: ir.Value) -> ir.Value:
     return create("inttoptr", (kind.ir,), (value,)).result
 
 
-def ptrtoint(ptr: ir.Value) -> ir.Value:
+def ptrtoint(ptr: mlir.ir.Value) -> mlir.ir.Value:
     """Return a pointer's address: i32 in shared memory, else i64.
 
     Raises:
@@ -345,7 +339,7 @@ def ptrtoint(ptr: ir.Value) -> ir.Value:
     ).result
 
 
-def to_llvm_ptr(ptr: ir.Value, llvm_address_space: int) -> ir.Value:
+def to_llvm_ptr(ptr: mlir.ir.Value, llvm_address_space: int) -> mlir.ir.Value:
     """Return a pointer as ``!llvm.ptr<address space>``; a target knows the numbers."""
     _pointer(ptr)
     text = f"!llvm.ptr<{llvm_address_space}>" if llvm_address_space else "!llvm.ptr"
@@ -353,22 +347,22 @@ def to_llvm_ptr(ptr: ir.Value, llvm_address_space: int) -> ir.Value:
     return create("to_llvm_ptr", (element_type(text),), (ptr,), attributes).result
 
 
-def get_dyn_shared(element: str = "i8", alignment: int = 1024) -> ir.Value:
+def get_dyn_shared(element: str = "i8", alignment: int = 1024) -> mlir.ir.Value:
     """Return the start of the workgroup's dynamic shared memory."""
     check_alignment(alignment)
     return create("get_dyn_shared", (ft.PtrType(element, "shared", alignment).ir,), ()).result
 
 
 def make_ptr(
-    kind: ft.PtrType, args: Sequence[ir.Value] = (), attributes: dict[str, Any] | None = None
-) -> ir.Value:
+    kind: ft.PtrType, args: Sequence[mlir.ir.Value] = (), attributes: dict[str, Any] | None = None
+) -> mlir.ir.Value:
     """Make a pointer of a target's own space from up to four operands, for that target to lower."""
     encoded = {name: attribute(value) for name, value in (attributes or {}).items()}
     encoded["operandSegmentSizes"] = segments([1] * len(args) + [0] * (4 - len(args)))
     return create("make_ptr", (kind.ir,), list(args), encoded).result
 
 
-def make_tile(*modes: Any) -> ir.Value:
+def make_tile(*modes: Any) -> mlir.ir.Value:
     """Return the tile of static tilers: int, None, nested tuple, layout, or static layout value.
 
     Raises:
@@ -380,9 +374,7 @@ def make_tile(*modes: Any) -> ir.Value:
 def _tiler(mode: Any) -> Any:
     if isinstance(mode, tuple | list):
         return tuple(_tiler(m) for m in mode)
-    from flydsl.mlir import ir
-
-    if isinstance(mode, ir.Value):
+    if isinstance(mode, mlir.ir.Value):
         kind = ft.of(mode.type)
         if isinstance(kind, ft.LayoutType):
             return kind.layout
@@ -393,16 +385,14 @@ def _tiler(mode: Any) -> Any:
     return mode
 
 
-def print_(text: str, *values: ir.Value) -> None:
+def print_(text: str, *values: mlir.ir.Value) -> None:
     """Print `text` with ``{}`` replaced by the scalar values in order (``fly.print``).
 
     Values of several types are passed through casts to one common form by the lowering.
     """
-    from flydsl.mlir import ir
-
-    index = ir.IndexType.get()
+    index = mlir.ir.IndexType.get()
     carried = [
-        ir.Operation.create(
+        mlir.ir.Operation.create(
             "builtin.unrealized_conversion_cast", results=[index], operands=[v]
         ).result
         for v in values
@@ -411,8 +401,8 @@ def print_(text: str, *values: ir.Value) -> None:
 
 
 def pack(
-    kind: ft.FlyType, leaves: Sequence[ir.Value], iterator: ir.Value | None = None
-) -> ir.Value:
+    kind: ft.FlyType, leaves: Sequence[mlir.ir.Value], iterator: mlir.ir.Value | None = None
+) -> mlir.ir.Value:
     """Return the value of a type from its run-time leaves (i32 ones first, then i64).
 
     Args:
@@ -428,7 +418,7 @@ def pack(
     return create("pack", (kind.ir,), before + operands, {"operandSegmentSizes": sizes}).result
 
 
-def unpack(value: ir.Value) -> tuple[ir.Value | None, list[ir.Value]]:
+def unpack(value: mlir.ir.Value) -> tuple[mlir.ir.Value | None, list[mlir.ir.Value]]:
     """Return the pointer (of a tensor) and the run-time leaves of a Fly value, in ABI order."""
     kind = ft.of(value.type)
     if kind is None:

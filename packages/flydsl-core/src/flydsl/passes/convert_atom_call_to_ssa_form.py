@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flydsl import mlir
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import decode, segments
 from flydsl.dialects.checks import static_size
@@ -18,7 +19,6 @@ from flydsl.layout import get
 from flydsl.passes.rewriting import device_functions
 
 if TYPE_CHECKING:
-    from flydsl.mlir import ir
     from flydsl.plugins.protocols import Target
 
 __all__ = ["run"]
@@ -39,9 +39,7 @@ class _Maker:
         attributes: dict[str, Any] | None = None,
         regions: int = 0,
     ) -> Any:
-        from flydsl.mlir import ir
-
-        return ir.Operation.create(
+        return mlir.ir.Operation.create(
             name,
             results=results,
             operands=operands,
@@ -52,7 +50,7 @@ class _Maker:
         )
 
 
-def _pointer(value: ir.Value) -> ft.PtrType:
+def _pointer(value: mlir.ir.Value) -> ft.PtrType:
     kind = ft.of(value.type)
     assert isinstance(kind, ft.PtrType)
     return kind
@@ -64,27 +62,23 @@ def _guarded(
     """Emit `body` under ``scf.if`` when there is a predicate; `other` gives the else values."""
     if pred is None:
         return body(make)
-    from flydsl.mlir import ir
-
     guard = make("scf.if", results, [pred], regions=2)
     for region, fill in ((guard.regions[0], body), (guard.regions[1], other)):
         if fill is None:
             continue
         block = region.blocks.append()
-        inner = _Maker(ir.InsertionPoint(block), make.location)
+        inner = _Maker(mlir.ir.InsertionPoint(block), make.location)
         inner("scf.yield", [], fill(inner))
     return list(guard.results)
 
 
 def _copy(op: Any) -> None:
-    from flydsl.mlir import ir
-
     operands = list(op.operands)
     atom, src, dst = operands[:3]
     pred = operands[3] if len(operands) > 3 else None
     kind = ft.of(atom.type)
     assert isinstance(kind, ft.CopyAtomType)
-    make = _Maker(ir.InsertionPoint(op), op.location)
+    make = _Maker(mlir.ir.InsertionPoint(op), op.location)
     from_registers = _pointer(src).space == "register"
     to_registers = _pointer(dst).space == "register"
     values = kind.operation.values(kind.bits)
@@ -130,13 +124,11 @@ def _recast(make: _Maker, value: Any, type_: Any) -> Any:
 
 
 def _mma(op: Any) -> None:
-    from flydsl.mlir import ir
-
     operands = list(op.operands)
     atom, d, a, b, c = operands[:5]
     kind = ft.of(atom.type)
     assert isinstance(kind, ft.MmaAtomType)
-    make = _Maker(ir.InsertionPoint(op), op.location)
+    make = _Maker(mlir.ir.InsertionPoint(op), op.location)
     vectors = []
     for operand, pointer in (("A", a), ("B", b), ("C", c)):
         count = static_size(get(kind.operation.layout_tv(operand), 1))
@@ -161,10 +153,8 @@ def _mma(op: Any) -> None:
 _HANDLERS = {"fly.copy_atom_call": _copy, "fly.mma_atom_call": _mma}
 
 
-def run(module: ir.Module, target: Target | None = None, **options: object) -> None:  # noqa: ARG001
+def run(module: mlir.ir.Module, target: Target | None = None, **options: object) -> None:  # noqa: ARG001
     """Rewrite the atom calls of every device function of `module`."""
-    from flydsl.mlir import ir
-
     with module.context:
         for function in list(device_functions(module)):
             calls: list[Any] = []
@@ -172,7 +162,7 @@ def run(module: ir.Module, target: Target | None = None, **options: object) -> N
             def note(op: Any, found: list[Any] = calls) -> Any:
                 if op.name in _HANDLERS:
                     found.append(op)
-                return ir.WalkResult.ADVANCE
+                return mlir.ir.WalkResult.ADVANCE
 
             function.walk(note)
             for op in calls:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
+from flydsl import mlir
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.algebra import ALGEBRA
 from flydsl.dialects.building import decode
@@ -27,7 +28,6 @@ from flydsl.passes.rewriting import functions
 from flydsl.passes.ssa import Emitter
 
 if TYPE_CHECKING:
-    from flydsl.mlir import ir
     from flydsl.plugins.protocols import Target
 
 __all__ = ["Lowering", "run"]
@@ -47,7 +47,7 @@ class Lowering:
         entry: The function's entry block.
     """
 
-    def __init__(self, entry: ir.Block) -> None:
+    def __init__(self, entry: mlir.ir.Block) -> None:
         self.entry = entry
         self.emitter = Emitter(entry)
         self.values: dict[Any, Any] = {}
@@ -56,7 +56,7 @@ class Lowering:
 
     # Values
 
-    def get(self, value: ir.Value) -> Any:
+    def get(self, value: mlir.ir.Value) -> Any:
         """Return what an operand stands for; integers are leaves."""
         found = self.values.get(value)
         if found is not None:
@@ -72,14 +72,12 @@ class Lowering:
             )
         return self.leaf(value)
 
-    def leaf(self, value: ir.Value) -> Leaf:
+    def leaf(self, value: mlir.ir.Value) -> Leaf:
         """Return the leaf of an i32, i64 or index value.
 
         A constant is a run-time leaf too, as in the inferred types: the algebra would otherwise
         take another path than it took for them.
         """
-        from flydsl.mlir import ir
-
         text = str(value.type)
         width = _INTEGER_WIDTHS.get(text, 64)
         if text == "index":
@@ -87,13 +85,13 @@ class Lowering:
             cast = self.emitter.lookup(key)
             if cast is None:
                 cast = self.create(
-                    "arith.index_cast", [ir.IntegerType.get_signless(64)], [value]
+                    "arith.index_cast", [mlir.ir.IntegerType.get_signless(64)], [value]
                 ).result
                 self.emitter.store(key, cast)
             value = cast
         return self.emitter.leaf(value, width)
 
-    def dynamic_leaf(self, value: ir.Value, like: Any, *, nonnegative: bool = False) -> Any:
+    def dynamic_leaf(self, value: mlir.ir.Value, like: Any, *, nonnegative: bool = False) -> Any:
         """Return the leaf of a value with the divisor that a type promises; never an int."""
         return self.emitter.leaf(value, like.width, like.divisor, nonnegative=nonnegative)
 
@@ -101,19 +99,17 @@ class Lowering:
         self,
         name: str,
         results: list[Any],
-        operands: list[ir.Value],
+        operands: list[mlir.ir.Value],
         attributes: dict[str, Any] | None = None,
     ) -> Any:
         """Create an operation before the one being lowered."""
-        from flydsl.mlir import ir
-
         anchor = self.emitter.anchor
-        return ir.Operation.create(
+        return mlir.ir.Operation.create(
             name,
             results=results,
             operands=operands,
             attributes=attributes,
-            ip=ir.InsertionPoint(anchor),
+            ip=mlir.ir.InsertionPoint(anchor),
             loc=anchor.location,
         )
 
@@ -166,7 +162,7 @@ class Lowering:
         self.bind(op.result, _atom_result(name, operands, function(*plain, **keywords)), name)
         self.done(op)
 
-    def bind(self, result: ir.Value, value: Any, name: str = "") -> None:
+    def bind(self, result: mlir.ir.Value, value: Any, name: str = "") -> None:
         """Record what `result` stands for; scalars and used pointers are replaced."""
         if name in SCALAR_RESULTS:
             width = int(str(result.type)[1:])
@@ -290,15 +286,13 @@ def _is_lowered(name: str) -> bool:
     return name.startswith("fly.") and (name[4:] in ALGEBRA or name[4:] in _HANDLERS)
 
 
-def run(module: ir.Module, target: Target | None = None, **options: object) -> None:  # noqa: ARG001
+def run(module: mlir.ir.Module, target: Target | None = None, **options: object) -> None:  # noqa: ARG001
     """Lower the layout operations of every function of `module`.
 
     Raises:
         UserError: A copy or access needs something that is not known at compile time.
         CompilerBug: A Fly value still crosses a boundary.
     """
-    from flydsl.mlir import ir
-
-    with module.context, ir.Location.unknown():
+    with module.context, mlir.ir.Location.unknown():
         for op in list(functions(module)):
             Lowering(op.regions[0].blocks[0]).run()

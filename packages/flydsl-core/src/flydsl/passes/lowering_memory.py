@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
+from flydsl import mlir
 from flydsl.dialects import fly_types as ft
-from flydsl.dialects.building import attribute
+from flydsl.dialects.building import attribute, parsed
 from flydsl.dialects.checks import static_size
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import element_type, natural_alignment, vector_type
@@ -18,7 +19,6 @@ from flydsl.layout import evaluate as ev
 from flydsl.passes.pointers import SsaPointer
 
 if TYPE_CHECKING:
-    from flydsl.mlir import ir
     from flydsl.passes.layout_lowering import Lowering
 
 __all__ = ["MEMORY_HANDLERS", "access_pointer", "load_view", "runs", "store_view"]
@@ -29,7 +29,7 @@ _VECTOR_BYTES = 16
 """Widest single load or store that is formed from neighbouring elements."""
 
 
-def access_pointer(low: Lowering, pointer: SsaPointer) -> ir.Value:
+def access_pointer(low: Lowering, pointer: SsaPointer) -> mlir.ir.Value:
     """Return a pointer to load from or store to; a byte swizzle is applied to its address."""
     kind = pointer.type
     value = pointer.value
@@ -105,7 +105,7 @@ def _coordinate(view: View, number: int) -> Any:
     return fl.idx2crd(number, compact)
 
 
-def load_view(low: Lowering, view: View) -> ir.Value:
+def load_view(low: Lowering, view: View) -> mlir.ir.Value:
     """Return a tensor of static shape as a vector, in colexicographic order."""
     element = view.pointer.type.element
     pieces = [
@@ -117,13 +117,13 @@ def load_view(low: Lowering, view: View) -> ir.Value:
     return concatenated(low.create, pieces, element)
 
 
-def concatenated(create: Callable[..., Any], pieces: Sequence[ir.Value], element: str) -> ir.Value:
+def concatenated(
+    create: Callable[..., Any], pieces: Sequence[mlir.ir.Value], element: str
+) -> mlir.ir.Value:
     """Return the concatenation of vectors."""
-    from flydsl.mlir import ir
-
     if len(pieces) == 1:
         return pieces[0]
-    lengths = [ir.VectorType(piece.type).shape[0] for piece in pieces]
+    lengths = [mlir.ir.VectorType(piece.type).shape[0] for piece in pieces]
     type_ = vector_type(sum(lengths), element)
     if all(length == 1 for length in lengths):
         scalars = [
@@ -131,17 +131,17 @@ def concatenated(create: Callable[..., Any], pieces: Sequence[ir.Value], element
                 "vector.extract",
                 [element_type(element)],
                 [piece],
-                {"static_position": ir.DenseI64ArrayAttr.get([0])},
+                {"static_position": mlir.ir.DenseI64ArrayAttr.get([0])},
             ).result
             for piece in pieces
         ]
         return create("vector.from_elements", [type_], scalars).result
-    out = create("ub.poison", [type_], [], {"value": ir.Attribute.parse("#ub.poison")}).result
+    out = create("ub.poison", [type_], [], {"value": parsed("#ub.poison")}).result
     at = 0
     for piece, length in zip(pieces, lengths, strict=True):
         attributes = {
-            "offsets": ir.ArrayAttr.get([attribute(at)]),
-            "strides": ir.ArrayAttr.get([attribute(1)]),
+            "offsets": mlir.ir.ArrayAttr.get([attribute(at)]),
+            "strides": mlir.ir.ArrayAttr.get([attribute(1)]),
         }
         out = create("vector.insert_strided_slice", [type_], [piece, out], attributes).result
         at += length
@@ -149,24 +149,22 @@ def concatenated(create: Callable[..., Any], pieces: Sequence[ir.Value], element
 
 
 def part(
-    create: Callable[..., Any], vector: ir.Value, at: int, count: int, element: str
-) -> ir.Value:
+    create: Callable[..., Any], vector: mlir.ir.Value, at: int, count: int, element: str
+) -> mlir.ir.Value:
     """Return elements ``[at, at + count)`` of a vector as a vector."""
-    from flydsl.mlir import ir
-
-    if ir.VectorType(vector.type).shape[0] == count:
+    if mlir.ir.VectorType(vector.type).shape[0] == count:
         return vector
     attributes = {
-        "offsets": ir.ArrayAttr.get([attribute(at)]),
-        "sizes": ir.ArrayAttr.get([attribute(count)]),
-        "strides": ir.ArrayAttr.get([attribute(1)]),
+        "offsets": mlir.ir.ArrayAttr.get([attribute(at)]),
+        "sizes": mlir.ir.ArrayAttr.get([attribute(count)]),
+        "strides": mlir.ir.ArrayAttr.get([attribute(1)]),
     }
     return create(
         "vector.extract_strided_slice", [vector_type(count, element)], [vector], attributes
     ).result
 
 
-def store_view(low: Lowering, vector: ir.Value, view: View) -> None:
+def store_view(low: Lowering, vector: mlir.ir.Value, view: View) -> None:
     """Store a vector over a tensor of static shape, in colexicographic order."""
     element = view.pointer.type.element
     for pointer, count, first in runs(view):

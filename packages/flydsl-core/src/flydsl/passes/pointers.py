@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flydsl import mlir
 from flydsl.dialects.fly_types import PtrType
 from flydsl.layout.leaf import Leaf, width_of
 from flydsl.passes.ssa import Emitter
-
-if TYPE_CHECKING:
-    from flydsl.mlir import ir
 
 __all__ = ["SsaPointer"]
 
@@ -36,7 +34,7 @@ class SsaPointer:
     def __init__(
         self,
         emitter: Emitter,
-        base: ir.Value,
+        base: mlir.ir.Value,
         base_type: PtrType,
         type_: PtrType | None = None,
         dynamic: tuple[Leaf, ...] = (),
@@ -71,7 +69,7 @@ class SsaPointer:
         return SsaPointer(self.emitter, found, type_)
 
     @property
-    def value(self) -> ir.Value:
+    def value(self) -> mlir.ir.Value:
         """The SSA value; emits what it needs before the operation being lowered."""
         value, kind = self.base, self.base_type
         for offset in (*self.dynamic, *((self.static,) if self.static else ())):
@@ -86,15 +84,13 @@ class SsaPointer:
             value, kind, _ = found
         return value
 
-    def _create(self, name: str, kind: PtrType, operands: list[ir.Value]) -> ir.Value:
-        from flydsl.mlir import ir
-
+    def _create(self, name: str, kind: PtrType, operands: list[mlir.ir.Value]) -> mlir.ir.Value:
         anchor = self.emitter.anchor
-        op = ir.Operation.create(
+        op = mlir.ir.Operation.create(
             "fly." + name,
             results=[kind.ir],
             operands=operands,
-            ip=ir.InsertionPoint(anchor),
+            ip=mlir.ir.InsertionPoint(anchor),
             loc=anchor.location,
         )
         return op.result

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flydsl import mlir
+from flydsl.dialects.building import parsed
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import element_type, vector_type
 from flydsl.passes.lowering_memory import concatenated, part
-
-if TYPE_CHECKING:
-    from flydsl.mlir import ir
 
 __all__ = ["Access", "Slot", "SlotWriter"]
 
@@ -93,10 +92,8 @@ class Access:
 
     def _shape(self, user: Any) -> tuple[int, int]:
         """Return the elements accessed and their bits."""
-        from flydsl.mlir import ir
-
         type_ = user.result.type if user.name == "fly.ptr_load" else user.operands[0].type
-        if isinstance(type_, ir.VectorType):
+        if isinstance(type_, mlir.ir.VectorType):
             return type_.shape[0], storage_bits(str(type_.element_type))
         return 1, storage_bits(str(type_))
 
@@ -128,9 +125,7 @@ class SlotWriter:
 
     def at(self, op: Any) -> None:
         """Create before `op` from now on."""
-        from flydsl.mlir import ir
-
-        self._at = ir.InsertionPoint(op)
+        self._at = mlir.ir.InsertionPoint(op)
         self._location = op.location
 
     def create(
@@ -141,9 +136,7 @@ class SlotWriter:
         attributes: dict[str, Any] | None = None,
     ) -> Any:
         """Create an operation."""
-        from flydsl.mlir import ir
-
-        return ir.Operation.create(
+        return mlir.ir.Operation.create(
             name,
             results=results,
             operands=operands,
@@ -152,25 +145,21 @@ class SlotWriter:
             loc=self._location,
         )
 
-    def undefined(self, type_: ir.Type) -> ir.Value:
+    def undefined(self, type_: mlir.ir.Type) -> mlir.ir.Value:
         """Return a value of which nothing is known."""
-        from flydsl.mlir import ir
-
-        poison = {"value": ir.Attribute.parse("#ub.poison")}
+        poison = {"value": parsed("#ub.poison")}
         return self.create("ub.poison", [type_], [], poison).result
 
-    def _piece(self, slot: Slot, piece: int, state: dict[Any, Any]) -> ir.Value:
+    def _piece(self, slot: Slot, piece: int, state: dict[Any, Any]) -> mlir.ir.Value:
         key = (slot.number, piece)
         if key not in state:
             state[key] = self.undefined(vector_type(slot.pieces[piece][1], slot.element))
-        value: ir.Value = state[key]
+        value: mlir.ir.Value = state[key]
         return value
 
-    def _position(self, access: Access) -> list[ir.Value]:
+    def _position(self, access: Access) -> list[mlir.ir.Value]:
         """Return the run-time position of an access as one index value."""
-        from flydsl.mlir import ir
-
-        index = ir.IndexType.get()
+        index = mlir.ir.IndexType.get()
         total = None
         for offset in access.dynamic:
             cast = self.create("arith.index_cast", [index], [offset]).result
@@ -182,34 +171,26 @@ class SlotWriter:
             total = self.create("arith.addi", [index], [total, self._index(static)]).result
         return [total]
 
-    def _index(self, value: int) -> ir.Value:
-        from flydsl.mlir import ir
-
-        index = ir.IndexType.get()
-        attributes = {"value": ir.IntegerAttr.get(index, value)}
+    def _index(self, value: int) -> mlir.ir.Value:
+        index = mlir.ir.IndexType.get()
+        attributes = {"value": mlir.ir.IntegerAttr.get(index, value)}
         return self.create("arith.constant", [index], [], attributes).result
 
     def _static(self, position: int) -> dict[str, Any]:
-        from flydsl.mlir import ir
+        return {"static_position": mlir.ir.DenseI64ArrayAttr.get([position])}
 
-        return {"static_position": ir.DenseI64ArrayAttr.get([position])}
-
-    def _positions(self, access: Access, count: int) -> list[ir.Value]:
-        from flydsl.mlir import ir
-
+    def _positions(self, access: Access, count: int) -> list[mlir.ir.Value]:
         (base,) = self._position(access)
-        index = ir.IndexType.get()
+        index = mlir.ir.IndexType.get()
         return [base] + [
             self.create("arith.addi", [index], [base, self._index(i)]).result
             for i in range(1, count)
         ]
 
     def _dynamic_marker(self) -> dict[str, Any]:
-        from flydsl.mlir import ir
+        return {"static_position": mlir.ir.DenseI64ArrayAttr.get([-(2**63)])}
 
-        return {"static_position": ir.DenseI64ArrayAttr.get([-(2**63)])}
-
-    def load(self, access: Access, state: dict[Any, Any], type_: ir.Type) -> ir.Value:
+    def load(self, access: Access, state: dict[Any, Any], type_: mlir.ir.Type) -> mlir.ir.Value:
         """Return what a load of `type_` through the pointer reads."""
         slot = access.slot
         is_vector, count, element = _described(type_)
@@ -246,7 +227,7 @@ class SlotWriter:
             gathered.append(part(self.create, vector, begin - at, end - begin, slot.element))
         return self._as(concatenated(self.create, gathered, slot.element), type_)
 
-    def _as(self, value: ir.Value, type_: ir.Type) -> ir.Value:
+    def _as(self, value: mlir.ir.Value, type_: mlir.ir.Type) -> mlir.ir.Value:
         """Return the same bits as another type."""
         if value.type == type_:
             return value
@@ -264,7 +245,7 @@ class SlotWriter:
             return cast
         return self.create("vector.extract", [type_], [cast], self._static(0)).result
 
-    def store(self, access: Access, state: dict[Any, Any], value: ir.Value) -> None:
+    def store(self, access: Access, state: dict[Any, Any], value: mlir.ir.Value) -> None:
         """Write `value` through the pointer: update the pieces in `state`."""
         slot = access.slot
         is_vector, count, element = _described(value.type)
@@ -291,12 +272,10 @@ class SlotWriter:
             self._store_piece(slot, piece, state, value, first)
 
     def _store_piece(
-        self, slot: Slot, piece: int, state: dict[Any, Any], value: ir.Value, first: int
+        self, slot: Slot, piece: int, state: dict[Any, Any], value: mlir.ir.Value, first: int
     ) -> None:
-        from flydsl.mlir import ir
-
         at, size = slot.pieces[piece]
-        units = ir.VectorType(value.type).shape[0]
+        units = mlir.ir.VectorType(value.type).shape[0]
         begin, end = max(at, first), min(at + size, first + units)
         source = part(self.create, value, begin - first, end - begin, slot.element)
         key = (slot.number, piece)
@@ -304,17 +283,17 @@ class SlotWriter:
             state[key] = source
             return
         old = self._piece(slot, piece, state)
-        wide = ir.IntegerType.get_signless(64)
+        wide = mlir.ir.IntegerType.get_signless(64)
         attributes = {
-            "offsets": ir.ArrayAttr.get([ir.IntegerAttr.get(wide, begin - at)]),
-            "strides": ir.ArrayAttr.get([ir.IntegerAttr.get(wide, 1)]),
+            "offsets": mlir.ir.ArrayAttr.get([mlir.ir.IntegerAttr.get(wide, begin - at)]),
+            "strides": mlir.ir.ArrayAttr.get([mlir.ir.IntegerAttr.get(wide, 1)]),
         }
         state[key] = self.create(
             "vector.insert_strided_slice", [old.type], [source, old], attributes
         ).result
 
     def _store_dynamic(
-        self, access: Access, state: dict[Any, Any], value: ir.Value, count: int
+        self, access: Access, state: dict[Any, Any], value: mlir.ir.Value, count: int
     ) -> None:
         slot = access.slot
         key = (slot.number, 0)
@@ -334,16 +313,12 @@ class SlotWriter:
             ).result
 
 
-def _described(type_: ir.Type) -> tuple[bool, int, str]:
+def _described(type_: mlir.ir.Type) -> tuple[bool, int, str]:
     """Return whether a type is a vector, its number of elements and the element text."""
-    from flydsl.mlir import ir
-
-    if isinstance(type_, ir.VectorType):
+    if isinstance(type_, mlir.ir.VectorType):
         return True, type_.shape[0], str(type_.element_type)
     return False, 1, str(type_)
 
 
-def _element(value: ir.Value) -> Any:
-    from flydsl.mlir import ir
-
-    return ir.VectorType(value.type).element_type
+def _element(value: mlir.ir.Value) -> Any:
+    return mlir.ir.VectorType(value.type).element_type

@@ -10,13 +10,12 @@ known not to be negative: thread and block ids, extents, sums and products of su
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flydsl import mlir
+from flydsl.dialects.building import parsed
 from flydsl.errors import CompilerBug
 from flydsl.layout.leaf import DynamicLeaf, Leaf, LeafOp, widen
-
-if TYPE_CHECKING:
-    from flydsl.mlir import ir
 
 __all__ = ["Emitter", "SsaLeaf", "known_nonnegative"]
 
@@ -53,14 +52,12 @@ _PRESERVING = frozenset(
 _ALWAYS = frozenset(f"arith.{name}" for name in ("extui", "index_castui"))
 
 
-def known_nonnegative(value: ir.Value, depth: int = 6) -> bool:
+def known_nonnegative(value: mlir.ir.Value, depth: int = 6) -> bool:
     """Return whether an integer value is known not to be negative, assuming no overflow."""
-    from flydsl.mlir import ir
-
     owner = value.owner
-    if isinstance(owner, ir.Block):
+    if isinstance(owner, mlir.ir.Block):
         parent = owner.owner
-        if parent.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
+        if parent.name != "scf.for" or mlir.ir.BlockArgument(value).arg_number != 0:
             return False
         return known_nonnegative(parent.operands[0], depth - 1)
     name = owner.name
@@ -68,7 +65,7 @@ def known_nonnegative(value: ir.Value, depth: int = 6) -> bool:
         return True
     if name == "arith.constant":
         attr = owner.attributes["value"]
-        return isinstance(attr, ir.IntegerAttr) and attr.value >= 0
+        return isinstance(attr, mlir.ir.IntegerAttr) and attr.value >= 0
     if depth == 0:
         return False
     if name in _PRESERVING:
@@ -91,7 +88,7 @@ class SsaLeaf(DynamicLeaf):
         emitter: Emitter,
         width: int,
         divisor: int,
-        value: ir.Value | None = None,
+        value: mlir.ir.Value | None = None,
         *,
         node: tuple[Any, ...] = (),
         nonnegative: bool = False,
@@ -113,7 +110,7 @@ class SsaLeaf(DynamicLeaf):
         return self.emitter.node("extend", self, 0, 64, self.divisor)
 
     @property
-    def value(self) -> ir.Value:
+    def value(self) -> mlir.ir.Value:
         """The SSA value; emits the operations that compute it if that has not happened."""
         if self._value is None:
             self._value = self.emitter.emit(self)
@@ -139,20 +136,18 @@ class Emitter:
         anchor: The operation being lowered; nodes made now are emitted before it.
     """
 
-    def __init__(self, entry: ir.Block) -> None:
-        from flydsl.mlir import ir
-
+    def __init__(self, entry: mlir.ir.Block) -> None:
         self._entry = entry
         self.anchor: Any = None
         self._scopes: list[dict[tuple[Any, ...], Any]] = [{}]
-        self._constants: dict[tuple[int, int], ir.Value] = {}
-        self._types = {w: ir.IntegerType.get_signless(w) for w in (1, 32, 64)}
-        self._nsw = ir.Attribute.parse("#arith.overflow<nsw>")
-        self._nonneg = ir.UnitAttr.get()
+        self._constants: dict[tuple[int, int], mlir.ir.Value] = {}
+        self._types = {w: mlir.ir.IntegerType.get_signless(w) for w in (1, 32, 64)}
+        self._nsw = parsed("#arith.overflow<nsw>")
+        self._nonneg = mlir.ir.UnitAttr.get()
         self._start: Any = None
-        self._unknown: Any = ir.Location.unknown()
+        self._unknown: Any = mlir.ir.Location.unknown()
         wide = self._types[64]
-        self._predicates = {code: ir.IntegerAttr.get(wide, code) for code in _COMPARE.values()}
+        self._predicates = {code: mlir.ir.IntegerAttr.get(wide, code) for code in _COMPARE.values()}
 
     def push(self) -> None:
         """Enter a nested region: nodes made from now on are not seen outside."""
@@ -175,7 +170,7 @@ class Emitter:
         self._scopes[-1][key] = value
 
     def leaf(
-        self, value: ir.Value, width: int, divisor: int = 1, *, nonnegative: bool = False
+        self, value: mlir.ir.Value, width: int, divisor: int = 1, *, nonnegative: bool = False
     ) -> SsaLeaf:
         """Return the leaf of an SSA value of i32 or i64."""
         key = ("leaf", value, divisor)
@@ -209,27 +204,25 @@ class Emitter:
             self.store(key, found)
         return found
 
-    def constant(self, value: int, width: int) -> ir.Value:
+    def constant(self, value: int, width: int) -> mlir.ir.Value:
         """Return an integer constant at the start of the function."""
         key = (value, width)
         found = self._constants.get(key)
         if found is None:
-            from flydsl.mlir import ir
-
             if self._start is None:
-                self._start = ir.InsertionPoint.at_block_begin(self._entry)
+                self._start = mlir.ir.InsertionPoint.at_block_begin(self._entry)
             type_ = self._types[width]
-            op = ir.Operation.create(
+            op = mlir.ir.Operation.create(
                 "arith.constant",
                 results=[type_],
-                attributes={"value": ir.IntegerAttr.get(type_, value)},
+                attributes={"value": mlir.ir.IntegerAttr.get(type_, value)},
                 ip=self._start,
                 loc=self._unknown,
             )
             found = self._constants[key] = op.result
         return found
 
-    def value_of(self, x: Leaf, width: int) -> ir.Value:
+    def value_of(self, x: Leaf, width: int) -> mlir.ir.Value:
         """Return the SSA value of a leaf in the given width.
 
         Raises:
@@ -246,21 +239,19 @@ class Emitter:
         raise CompilerBug(f"an i{x.width} value is used as i{width}", code="FLY-B320")
 
     def _op(
-        self, name: str, width: int, operands: list[ir.Value], anchor: Any, **attrs: Any
-    ) -> ir.Value:
-        from flydsl.mlir import ir
-
-        op = ir.Operation.create(
+        self, name: str, width: int, operands: list[mlir.ir.Value], anchor: Any, **attrs: Any
+    ) -> mlir.ir.Value:
+        op = mlir.ir.Operation.create(
             "arith." + name,
             results=[self._types[width]],
             operands=operands,
             attributes=attrs or None,
-            ip=ir.InsertionPoint(anchor),
+            ip=mlir.ir.InsertionPoint(anchor),
             loc=anchor.location,
         )
         return op.result
 
-    def emit(self, leaf: SsaLeaf) -> ir.Value:
+    def emit(self, leaf: SsaLeaf) -> mlir.ir.Value:
         """Emit the operations of a node before its anchor and return the value."""
         op, a, b, width, quotient, anchor = leaf.node
         if op == "extend":
@@ -280,8 +271,8 @@ class Emitter:
         return self._op(_BITS[op], width, [x, y], anchor)
 
     def _divide(
-        self, op: str, x: ir.Value, b: Leaf, quotient: SsaLeaf | None, leaf: SsaLeaf
-    ) -> ir.Value:
+        self, op: str, x: mlir.ir.Value, b: Leaf, quotient: SsaLeaf | None, leaf: SsaLeaf
+    ) -> mlir.ir.Value:
         width, anchor = leaf.node[3], leaf.node[-1]
         positive = _nonnegative("add", leaf.node[1], b)
         if isinstance(b, int) and _is_power_of_two(b):
