@@ -172,6 +172,6 @@ class CompilerBug(FlyDSLError):
 
     def __str__(self) -> str:
         return super().__str__() + (
-            "\n  This is a defect in FlyDSL. Please report it with the output of `flydsl doctor` and,"
-            "\n  if you can, the files that FLYDSL_DUMP_IR=1 FLYDSL_DUMP_DIR=dump writes."
+            "\n  This is a defect in FlyDSL. Please report it with the output of `flydsl doctor`"
+            "\n  and, if you can, the files that FLYDSL_DUMP_IR=1 FLYDSL_DUMP_DIR=dump writes."
         )

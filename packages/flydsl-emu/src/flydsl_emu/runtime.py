@@ -20,6 +20,7 @@ from flydsl.runtime.abi import (
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.numpy_tier import Allocation, Geometry, LoadedCode, LoadedKernel
 from flydsl_emu.report.collecting import deliver, wanted
+from flydsl_emu.report.model import CONSTANTS
 from flydsl_emu.settings import DEVICES, STEP_LIMIT
 
 __all__ = ["EmulatorModule", "EmulatorRuntime", "create"]
@@ -61,7 +62,6 @@ class EmulatorRuntime:
 
     name = "emu"
     wants_extents = True
-    default_target_text = "gfx942"
 
     def __init__(self) -> None:
         self._kernels: dict[int, LoadedKernel] = {}
@@ -232,7 +232,7 @@ def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
             value=geometry.block,
             allowed=f"1 to {limit} threads, as the kernel was compiled",
         )
-    capacity = {"gfx942": 65536, "gfx950": 163840}[kernel.kernel.arch]
+    capacity = int(CONSTANTS[kernel.kernel.arch]["lds_capacity"].value)
     total = kernel.kernel.descriptor.group_segment + geometry.dynamic_lds
     if total > capacity:
         raise UserError(

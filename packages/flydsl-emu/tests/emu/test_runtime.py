@@ -8,9 +8,10 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-import flydsl_emu
 import numpy as np
 import pytest
+
+import flydsl_emu
 from flydsl.config import scope
 from flydsl.errors import TargetError, UserError
 from flydsl.plugins import isolated

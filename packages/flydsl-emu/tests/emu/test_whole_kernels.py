@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from flydsl.errors import UserError
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.decode import decode, format_instruction
@@ -89,19 +90,21 @@ FLOAT_BODIES: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "divide": ("  %r = fdiv float %x0, %x1", lambda a, b: a / b),
     "square root": (
         "  %q = fmul float %x0, %x0\n  %r = call float @llvm.sqrt.f32(float %q)",
-        lambda a, b: np.sqrt(a * a),
+        lambda a, _b: np.sqrt(a * a),
     ),
     "maximum": (
         "  %r = call float @llvm.maxnum.f32(float %x0, float %x1)",
-        lambda a, b: np.fmax(a, b),
+        np.fmax,
     ),
     "integer round trip": (
         "  %q = fptosi float %x0 to i32\n  %r = sitofp i32 %q to float",
-        lambda a, b: np.trunc(a),
+        lambda a, _b: np.trunc(a),
     ),
     "half": (
-        "  %q = fptrunc float %x0 to half\n  %s = fptrunc float %x1 to half\n"
-        "  %u = fadd half %q, %s\n  %r = fpext half %u to float",
+        (
+            "  %q = fptrunc float %x0 to half\n  %s = fptrunc float %x1 to half\n"
+            "  %u = fadd half %q, %s\n  %r = fpext half %u to float"
+        ),
         lambda a, b: (a.astype(np.float16) + b.astype(np.float16)).astype(np.float32),
     ),
     "comparison": (
@@ -138,13 +141,17 @@ INTEGER_BODIES: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
         ),
     ),
     "wide multiply": (
-        "  %p = zext i32 %x0 to i64\n  %q = zext i32 %x1 to i64\n  %s = mul i64 %p, %q\n"
-        "  %u = lshr i64 %s, 17\n  %r = trunc i64 %u to i32",
+        (
+            "  %p = zext i32 %x0 to i64\n  %q = zext i32 %x1 to i64\n  %s = mul i64 %p, %q\n"
+            "  %u = lshr i64 %s, 17\n  %r = trunc i64 %u to i32"
+        ),
         lambda a, b: (a.astype(np.uint64) * b >> np.uint64(17)).astype(np.uint32),
     ),
     "rotate": (
-        "  %s = and i32 %x1, 31\n  %l = shl i32 %x0, %s\n  %c = sub i32 32, %s\n"
-        "  %h = and i32 %c, 31\n  %q = lshr i32 %x0, %h\n  %r = or i32 %l, %q",
+        (
+            "  %s = and i32 %x1, 31\n  %l = shl i32 %x0, %s\n  %c = sub i32 32, %s\n"
+            "  %h = and i32 %c, 31\n  %q = lshr i32 %x0, %h\n  %r = or i32 %l, %q"
+        ),
         lambda a, b: (a << (b & 31)) | (a >> ((32 - (b & 31)) & 31)),
     ),
 }

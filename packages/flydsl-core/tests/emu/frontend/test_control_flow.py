@@ -218,7 +218,7 @@ def dictionaries(i, x, out):
 
 def last_value_of_loop_variable(i, x, out):
     k = 50
-    for k in range(x[i]):
+    for k in range(x[i]):  # noqa: B007 - what it leaves in k is what is tested
         pass
     out[i] = k
 

@@ -92,7 +92,8 @@ def _attempt(fn: Callable[..., Any], args: list[Any]) -> None:
     try:
         fn(*args)
     except FlyDSLError as error:
-        assert str(error)
+        if not str(error):
+            pytest.fail(f"{fn.__name__} raised an error without text")
     except TypeError as error:
         # A call with the wrong number of arguments is Python's own error.
         if "argument" not in str(error) or fn.__name__ not in str(error):

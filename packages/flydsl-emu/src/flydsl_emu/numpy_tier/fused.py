@@ -94,7 +94,7 @@ def _double(a: Array, b: Array, c: Array) -> Array:
     rest = np.add(low_error, high_error)
     result = np.add(high_sum, _to_odd(low_error, high_error, rest))
     exact_zero = np.logical_or(np.equal(a, 0), np.equal(b, 0))
-    result = np.where(exact_zero, np.add(product, c), result)
+    result = np.asarray(np.where(exact_zero, np.add(product, c), result))
     unsafe = ~np.logical_or(exact_zero, _comfortable(a, b, c))
     if unsafe.any():
         result[unsafe] = [

@@ -6,6 +6,7 @@ import random
 import struct
 
 import pytest
+
 from flydsl_emu.decode import decode_one, format_instruction
 from flydsl_emu.decode.oracle import Disassembler, find_library
 from flydsl_emu.decode.table import ARCHITECTURES, Entry, load_table

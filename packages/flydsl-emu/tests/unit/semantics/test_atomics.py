@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from flydsl_emu.decode import Instruction, Operand
 from flydsl_emu.numpy_tier.faults import KernelFault
 from flydsl_emu.semantics.value_types import U32, U64
@@ -34,7 +35,7 @@ def packed(a: Any, b: Any, half: bool) -> int:
 
 
 UPDATE: dict[str, Callable[..., Any]] = {
-    "swap": lambda old, x: x,
+    "swap": lambda _old, x: x,
     "add": lambda old, x: old + x,
     "sub": lambda old, x: old - x,
     "rsub": lambda old, x: x - old,
@@ -79,11 +80,21 @@ MEMORY = {
     **{f"{n}_x2": (op, WIDE[t]) for n, (op, t) in PLAIN.items()},
     **FLOATS,
 }
-TYPES = {"u32": U, "i32": I, "f32": F32, "b32": U, "u64": np.uint64, "i64": np.int64, "b64": np.uint64, "f64": F64}
+TYPES = {
+    "u32": U,
+    "i32": I,
+    "f32": F32,
+    "b32": U,
+    "u64": np.uint64,
+    "i64": np.int64,
+    "b64": np.uint64,
+    "f64": F64,
+}
 DS_NAMES = (
-    "add_u32 sub_u32 rsub_u32 inc_u32 dec_u32 min_i32 max_i32 min_u32 max_u32 and_b32 or_b32 xor_b32 "
-    "cmpst_b32 add_f32 min_f32 max_f32 add_u64 sub_u64 rsub_u64 inc_u64 dec_u64 min_i64 max_i64 min_u64 "
-    "max_u64 and_b64 or_b64 xor_b64 cmpst_b64 add_f64 min_f64 max_f64 pk_add_f16 pk_add_bf16"
+    "add_u32 sub_u32 rsub_u32 inc_u32 dec_u32 min_i32 max_i32 min_u32 max_u32 and_b32 or_b32 "
+    "xor_b32 cmpst_b32 add_f32 min_f32 max_f32 add_u64 sub_u64 rsub_u64 inc_u64 dec_u64 "
+    "min_i64 max_i64 min_u64 max_u64 and_b64 or_b64 xor_b64 cmpst_b64 add_f64 min_f64 "
+    "max_f64 pk_add_f16 pk_add_bf16"
 ).split()
 
 
@@ -137,7 +148,9 @@ class Scene:
             self.data = (self.data % 40).astype(dtype)
             self.memory[...] = self.memory % 40
             if space == "lds":
-                self.bench.lds[:, : count * self.size] = self.memory.view(np.uint8).reshape(WAVES, -1)
+                self.bench.lds[:, : count * self.size] = self.memory.view(np.uint8).reshape(
+                    WAVES, -1
+                )
 
     def some(self, count: int) -> Array:
         if np.dtype(self.dtype).kind == "f":
@@ -195,7 +208,12 @@ def test_memory_atomic(space: str, name: str, returns: bool) -> None:
         for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, scene.memory.nbytes, 0)):
             scene.bench.state.scalar[16 + k] = word
         scene.bench.write(Operand("v", 8, 1), scene.slots * scene.size, U32)
-        operands: tuple[Operand, ...] = (data, Operand("v", 8, 1), Operand("s", 16, 4), Operand("i"))
+        operands: tuple[Operand, ...] = (
+            data,
+            Operand("v", 8, 1),
+            Operand("s", 16, 4),
+            Operand("i"),
+        )
         i = Instruction(0, 8, "MUBUF", mnemonic, "", operands, {**mods, "offen": 1})
         result = Operand("v", 20, registers)
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from flydsl_emu.testing import InstructionBench
 
 CASES = (
@@ -27,8 +28,25 @@ def operands(dtype: Any, seed: int, waves: int) -> tuple[Array, Array]:
     info = np.finfo(dtype)
     shape = (waves, 64)
     edges = np.array(
-        [0.0, -0.0, 1, -1, 3, 7, 0.1, np.inf, -np.inf, np.nan, info.max, info.tiny, -info.tiny]
-        + [info.tiny / 4, info.tiny / 1024, info.max / 2, 2.0 ** (info.maxexp // 2)],
+        [
+            0.0,
+            -0.0,
+            1,
+            -1,
+            3,
+            7,
+            0.1,
+            np.inf,
+            -np.inf,
+            np.nan,
+            info.max,
+            info.tiny,
+            -info.tiny,
+            info.tiny / 4,
+            info.tiny / 1024,
+            info.max / 2,
+            2.0 ** (info.maxexp // 2),
+        ],
         dtype,
     )
     out = []

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from flydsl_emu.numpy_tier.arithmetic import DTYPES
 from flydsl_emu.semantics import find
 from flydsl_emu.semantics.value_types import TYPES
@@ -291,7 +292,7 @@ for _s, _low, _scale, _kind in (("i16", -1.0, 32767, "i"), ("u16", 0.0, 65535, "
         R[f"v_cvt_pknorm_{_s}_{_f}"] = lambda a, b, n=_norm: n(a) | n(b) << 16
 
 COMPARE = {
-    "f": lambda a, b: False,
+    "f": lambda _a, _b: False,
     "lt": lambda a, b: a < b,
     "eq": lambda a, b: a == b,
     "le": lambda a, b: a <= b,
@@ -306,7 +307,7 @@ COMPARE = {
     "nle": lambda a, b: not a <= b,
     "neq": lambda a, b: not a == b,  # noqa: SIM201
     "nlt": lambda a, b: not a < b,
-    "tru": lambda a, b: True,
+    "tru": lambda _a, _b: True,
 }
 for _f in ("f16", "f32", "f64"):
     for _name, _c in COMPARE.items():
@@ -330,8 +331,9 @@ def class_of(form: str) -> Callable[[float, int], bool]:
 
 
 for _f in ("f16", "f32", "f64"):
-    R[f"v_cmp_class_{_f}"] = class_of(_f)
-    R[f"v_cmpx_class_{_f}"] = lambda x, m, c=class_of(_f): (c(x, m), c(x, m))
+    _class = class_of(_f)
+    R[f"v_cmp_class_{_f}"] = _class
+    R[f"v_cmpx_class_{_f}"] = lambda x, m, c=_class: (c(x, m), c(x, m))
 
 CASES = R
 

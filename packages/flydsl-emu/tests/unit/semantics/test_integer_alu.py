@@ -203,14 +203,14 @@ for _t in ("u32", "i32", "u16", "i16"):
 for _t in ("u32", "u16"):
     V[f"v_subrev_{_t}"] = lambda a, b: b - a
 COMPARE = {
-    "f": lambda a, b: False,
+    "f": lambda _a, _b: False,
     "lt": lambda a, b: a < b,
     "eq": lambda a, b: a == b,
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
     "ne": lambda a, b: a != b,
     "ge": lambda a, b: a >= b,
-    "t": lambda a, b: True,
+    "t": lambda _a, _b: True,
 }
 for _t in ("i16", "u16", "i32", "u32", "i64", "u64"):
     for _name, _f in COMPARE.items():

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from flydsl_emu.decode import Instruction, Operand
 from flydsl_emu.semantics.value_types import F16, F32, I32, U16, U32, U64
 from flydsl_emu.testing import InstructionBench
@@ -15,11 +16,12 @@ WAVES = 2
 LANE = np.arange(64)
 
 CASES = (
-    "v_readfirstlane_b32 v_readlane_b32 v_writelane_b32 v_mbcnt_lo_u32_b32 v_mbcnt_hi_u32_b32 "
-    "v_permlane32_swap_b32 v_permlane16_swap_b32 v_swap_b32 v_nop ds_nop ds_bpermute_b32 ds_permute_b32 "
-    "ds_swizzle_b32 ds_read_b64_tr_b4 ds_read_b64_tr_b8 ds_read_b64_tr_b16 s_cbranch_scc0 "
-    "s_cbranch_scc1 s_cbranch_vccz s_cbranch_vccnz s_cbranch_execz s_cbranch_execnz s_getpc_b64 "
-    "s_setpc_b64 s_swappc_b64 s_call_b64 v_bitop3_b32 v_bitop3_b16 v_pk_mov_b32"
+    "v_readfirstlane_b32 v_readlane_b32 v_writelane_b32 v_mbcnt_lo_u32_b32 "
+    "v_mbcnt_hi_u32_b32 v_permlane32_swap_b32 v_permlane16_swap_b32 v_swap_b32 v_nop ds_nop "
+    "ds_bpermute_b32 ds_permute_b32 ds_swizzle_b32 ds_read_b64_tr_b4 ds_read_b64_tr_b8 "
+    "ds_read_b64_tr_b16 s_cbranch_scc0 s_cbranch_scc1 s_cbranch_vccz s_cbranch_vccnz "
+    "s_cbranch_execz s_cbranch_execnz s_getpc_b64 s_setpc_b64 s_swappc_b64 s_call_b64 "
+    "v_bitop3_b32 v_bitop3_b16 v_pk_mov_b32"
 ).split()
 SAVE_EXEC = {
     "and": lambda s, e: s & e,
@@ -55,7 +57,9 @@ def bench(seed: int = 1, active: float = 1.0) -> tuple[InstructionBench, Array, 
     return b, x, mask
 
 
-def run(b: InstructionBench, name: str, *operands: Operand, format: str = "VOP1", **mods: int) -> Any:
+def run(
+    b: InstructionBench, name: str, *operands: Operand, format: str = "VOP1", **mods: int
+) -> Any:
     encoding = "dpp" if "dpp_ctrl" in mods else "sdwa" if "src0_sel" in mods else ""
     return b.execute(Instruction(0x100, 8, format, name, encoding, operands, mods))
 
@@ -271,7 +275,9 @@ def test_sdwa_destination(select: int, unused: int) -> None:
     run(b, "v_or_b32", V20, V8, Operand("i", 0, 1, 0), format="VOP2", **mods)
     for lane in range(64):
         value = int(x[0, lane])
-        size, shift = ((8, 8 * select) if select < 4 else (16, 16 * (select - 4))) if select < 6 else (32, 0)
+        size, shift = (
+            ((8, 8 * select) if select < 4 else (16, 16 * (select - 4))) if select < 6 else (32, 0)
+        )
         low = value & (1 << size) - 1
         want = low << shift
         if unused == 1 and low >> size - 1:
@@ -309,7 +315,15 @@ def test_op_sel_of_half_operations(select: int) -> None:
 def test_three_operand_halves_keep_the_other_half() -> None:
     b, _, _ = bench()
     b.write(V20, np.full((WAVES, 64), 0x77770000), U32)
-    run(b, "v_mad_u16", V20, Operand("i", 0, 1, 3), Operand("i", 0, 1, 5), Operand("i", 0, 1, 1), format="VOP3")
+    run(
+        b,
+        "v_mad_u16",
+        V20,
+        Operand("i", 0, 1, 3),
+        Operand("i", 0, 1, 5),
+        Operand("i", 0, 1, 1),
+        format="VOP3",
+    )
     assert (b.read(V20, U32) == 0x77770010).all()
 
 
@@ -353,7 +367,10 @@ def test_integer_clamp_saturates(name: str) -> None:
 def test_bitop3(table: int, kind: str) -> None:
     rng = np.random.default_rng(table)
     dtype = np.uint32 if kind == "b32" else np.uint16
-    a, b, c = (rng.integers(0, 1 << (32 if kind == "b32" else 16), (WAVES, 64)).astype(dtype) for _ in range(3))
+    a, b, c = (
+        rng.integers(0, 1 << (32 if kind == "b32" else 16), (WAVES, 64)).astype(dtype)
+        for _ in range(3)
+    )
     (got,) = InstructionBench("gfx950", WAVES).evaluate(
         f"v_bitop3_{kind}", a, b, c, mods={"bitop3": table}
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from flydsl.errors import FlyDSLError
 from flydsl_emu.decode import Instruction, Operand
 from flydsl_emu.numpy_tier.faults import AccessFault, KernelFault
@@ -44,7 +45,9 @@ STORES = {
 }
 DS_READS = dict(
     zip(
-        "u8 i8 u16 i16 b32 b64 b96 b128 u8_d16 u8_d16_hi i8_d16 i8_d16_hi u16_d16 u16_d16_hi".split(),
+        (
+            "u8 i8 u16 i16 b32 b64 b96 b128 u8_d16 u8_d16_hi i8_d16 i8_d16_hi u16_d16 u16_d16_hi"
+        ).split(),
         LOADS.values(),
         strict=True,
     )
@@ -115,7 +118,7 @@ class Memory:
         store = "_store_" in name or "write" in name
         bench, space = self.bench, self.space
         mods = {"offset": extra} if extra else {}
-        if space in ("global", "flat") and name.split("_")[0] != "buffer":
+        if space in ("global", "flat") and name.split("_", maxsplit=1)[0] != "buffer":
             address = Operand("v", 8, 2)
             bench.write(address, offsets + self.data.ctypes.data - extra, U64)
             tail = (Operand("off"),) if space == "global" else ()
@@ -208,7 +211,9 @@ def test_store(space: str, name: str, shape: tuple[int, int, int], aligned: bool
     for wave in range(WAVES):
         for lane in range(64):
             after = memory.content(wave, lane, 0, 64 if space == "scratch" else 4096)
-            want = model[wave, lane] if space == "scratch" else shared[wave if space == "lds" else 0]
+            want = (
+                model[wave, lane] if space == "scratch" else shared[wave if space == "lds" else 0]
+            )
             assert after == bytes(want)
 
 
@@ -318,7 +323,10 @@ def test_global_address_forms(saddr: bool) -> None:
     lanes = np.arange(64)[None, :].repeat(WAVES, 0) * 4
     if saddr:
         start = memory.data.ctypes.data + 16
-        memory.bench.state.scalar[16], memory.bench.state.scalar[17] = start & 0xFFFFFFFF, start >> 32
+        memory.bench.state.scalar[16], memory.bench.state.scalar[17] = (
+            start & 0xFFFFFFFF,
+            start >> 32,
+        )
         memory.bench.write(Operand("v", 8, 1), lanes, U32)
         operands = (Operand("v", 40, 1), Operand("v", 8, 1), Operand("s", 16, 2))
     else:

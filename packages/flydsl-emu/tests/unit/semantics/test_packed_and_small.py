@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+
 from flydsl_emu.decode import Instruction, Operand
 from flydsl_emu.semantics.small_floats import (
     BF6,
@@ -65,15 +66,23 @@ SCALED = [
     f"v_cvt_scalef32_pk_{t}_{k}" for k in ("fp8", "bf8", "fp4") for t in ("f32", "f16", "bf16")
 ]
 SCALED_PACK = [f"v_cvt_scalef32_pk_{k}_f32" for k in ("fp8", "bf8", "fp4")]
-CASES = (
-    [*PACKED, *WIDE, *MIXED, *DOTS, *INTEGER_DOTS, "v_pk_fmac_f16"] + SMALL + SCALED + SCALED_PACK
-)
+CASES = [
+    *PACKED,
+    *WIDE,
+    *MIXED,
+    *DOTS,
+    *INTEGER_DOTS,
+    "v_pk_fmac_f16",
+    *SMALL,
+    *SCALED,
+    *SCALED_PACK,
+]
 
 TYPES = {"f16": np.float16, "u16": np.uint16, "i16": np.int16}
 
 
 def execute(bench: InstructionBench, name: str, *operands: Operand, **mods: int) -> None:
-    form = "VOP3P" if "_pk_" in name and "cvt" not in name or "mix" in name else "VOP3"
+    form = "VOP3P" if ("_pk_" in name and "cvt" not in name) or "mix" in name else "VOP3"
     encoding = "e64" if "cvt" in name else ""
     bench.execute(Instruction(0, 8, form, name, encoding, operands, mods))
 
