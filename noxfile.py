@@ -80,7 +80,9 @@ def types(session: nox.Session) -> None:
 def layers(session: nox.Session) -> None:
     """Check who may import whom."""
     _install(session, "lint")
-    session.run("lint-imports", "--no-logo", "pyproject.toml", "tools/import-cycles.toml")
+    session.run(
+        "lint-imports", "--no-logo", "--no-cache", "pyproject.toml", "tools/import-cycles.toml"
+    )
 
 
 @nox.session

@@ -19,7 +19,8 @@ from flydsl_emu.numpy_tier.binding import Binder
 from flydsl_emu.numpy_tier.host import Allocation, Allocations
 from flydsl_emu.numpy_tier.memory import LocalMemory, MemoryAccess
 from flydsl_emu.numpy_tier.state import LANES, State, pack_mask, unpack_mask
-from flydsl_emu.semantics.registry import IMPLICIT, find
+from flydsl_emu.semantics.catalogue import find
+from flydsl_emu.semantics.registry import IMPLICIT
 from flydsl_emu.semantics.value_types import TYPES, Type
 
 __all__ = ["InstructionBench"]

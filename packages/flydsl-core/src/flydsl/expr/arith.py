@@ -164,7 +164,7 @@ def _raw(name: str, a: Any, b: Any, wanted: str, fast: Any = None) -> Any:
             template = x if isinstance(x, Vector) else y
             kind, shape = template.dtype, template.shape
             values = [
-                item.value if isinstance(item, Vector) else lanes.filled(shape, item, kind).value
+                item.value if isinstance(item, Vector) else Vector.filled(shape, item, kind).value
                 for item in (x, y)
             ]
             result = laned(kind, template.numel).ir_type
@@ -247,7 +247,7 @@ def _comparison(name: str, table: dict[str, int], pred: Any, a: Any, b: Any, wan
     attributes = {"predicate": predicate(code)}
     session = require(name)
     if isinstance(x, Vector):
-        y = y if isinstance(y, Vector) else lanes.filled(x.shape, y, x.dtype)
+        y = y if isinstance(y, Vector) else Vector.filled(x.shape, y, x.dtype)
         result = session.type(like(laned(x.dtype, x.numel), "i1"))
         return Vector(
             emit(f"arith.{name}", result, (x.value, y.value), attributes), x.shape, Boolean

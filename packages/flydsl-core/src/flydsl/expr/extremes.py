@@ -13,7 +13,6 @@ from flydsl.expr.numeric import Numeric, common_type
 from flydsl.expr.numeric.attributes import float_attributes
 from flydsl.expr.numeric.base import laned
 from flydsl.expr.numeric.promote import as_operand
-from flydsl.expr.vector import Vector
 
 __all__ = ["extreme", "max", "maximumf", "maxnumf", "min", "minimumf", "minnumf"]
 
@@ -36,12 +35,12 @@ def extreme(op: str, a: Any, b: Any, ignore_nan: bool = False) -> Any:
     Raises:
         UserTypeError: Narrow floats or `Index`, which have no such operation.
     """
-    if isinstance(a, Vector) or isinstance(b, Vector):
-        zero = a if isinstance(a, Vector) else b
+    if isinstance(a, lanes.Lanes) or isinstance(b, lanes.Lanes):
+        zero = a if isinstance(a, lanes.Lanes) else b
         template = lanes.binary("add", a, b) if not _same(a, b) else zero
         kind, count, shape = template.dtype, template.numel, template.shape
         x, y = (_lanes(item, kind, count, shape) for item in (a, b))
-        return Vector(_emit(op, kind, x, y, ignore_nan, count), shape, kind)
+        return type(template)(_emit(op, kind, x, y, ignore_nan, count), shape, kind)
     left, right = as_operand(a), as_operand(b)
     if left is None or right is None:
         raise UserTypeError(f"{op} needs numbers", code="FLY-U249", value=(a, b))
@@ -54,14 +53,14 @@ def extreme(op: str, a: Any, b: Any, ignore_nan: bool = False) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    both = isinstance(a, Vector) and isinstance(b, Vector)
+    both = isinstance(a, lanes.Lanes) and isinstance(b, lanes.Lanes)
     return both and a.dtype is b.dtype and a.shape == b.shape
 
 
 def _lanes(item: Any, kind: type[Numeric], count: int, shape: Any) -> Any:
-    if isinstance(item, Vector):
-        return lanes.broadcast(item.to(kind), tuple(lanes.flat_extents(shape))).value
-    return lanes.filled((count,), item, kind).value
+    if isinstance(item, lanes.Lanes):
+        return lanes.broadcast(lanes.convert(item, kind), lanes.flat_extents(shape)).value
+    return lanes.splat(item, kind, count)
 
 
 def _check(op: str, kind: type[Numeric]) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from flydsl.errors import UserIndexError, UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
 from flydsl.expr.emit import constant, emit
-from flydsl.expr.enums import ReductionOp
 from flydsl.expr.numeric import BY_TEXT, Boolean, Index, Numeric, as_numeric, common_type, fold
 from flydsl.expr.numeric.base import is_numeric_class, laned
 from flydsl.expr.numeric.convert import convert_value
@@ -18,39 +17,51 @@ from flydsl.expr.numeric.divide import absolute, negate, quotient_type
 from flydsl.expr.numeric.operators import emit_arithmetic, emit_comparison
 from flydsl.expr.numeric.promote import as_operand
 
-if TYPE_CHECKING:
-    from flydsl.expr.vector import Vector
-
 __all__ = [
+    "Lanes",
     "binary",
     "bitcast",
     "broadcast",
     "comparison",
     "convert",
     "element",
-    "filled",
     "flat_extents",
     "gather",
-    "reduce",
     "select",
     "shuffle",
+    "splat",
     "sub_vector",
     "unary",
     "vector_parts",
 ]
 
+L = TypeVar("L", bound="Lanes")
+
 _WIDENS = frozenset({"add", "sub", "mul", "div", "floordiv", "mod"})
 _BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 
 
-def _make(value: IRValue, shape: Any, dtype: type[Numeric]) -> Vector:
-    from flydsl.expr.vector import Vector
+class Lanes:
+    """What the operations here need of a vector; `flydsl.expr.vector.Vector` is one.
 
-    return Vector(value, shape, dtype)
+    Results are of the class of their vector operand, so this module need not know that class.
+    """
+
+    __slots__ = ("dtype", "shape", "value")
+
+    def __init__(self, value: Any, shape: Any, dtype: type[Numeric]) -> None:
+        self.value: IRValue = value
+        self.shape: tuple[Any, ...] = shape
+        self.dtype = dtype
+
+    @property
+    def numel(self) -> int:
+        """The number of elements."""
+        return math.prod(flat_extents(self.shape))
 
 
-def _is_vector(value: object) -> bool:
-    return type(value).__name__ == "Vector" and hasattr(value, "shape")
+def _make(like: L, value: IRValue, shape: Any, dtype: type[Numeric]) -> L:
+    return type(like)(value, shape, dtype)
 
 
 def vector_parts(value: IRValue, dtype: type[Numeric] | None) -> tuple[int, type[Numeric]]:
@@ -100,14 +111,12 @@ def gather(items: Sequence[Any], dtype: type[Numeric] | None) -> tuple[IRValue, 
     return emit("vector.from_elements", result, values), kind
 
 
-def filled(shape: Any, value: Any, dtype: type[Numeric]) -> Vector:
-    """Emit a vector with one number in every lane."""
-    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    count = math.prod(flat_extents(extents))
-    return _make(_splat(value, dtype, count), extents, dtype)
+def splat(value: Any, dtype: type[Numeric], count: int) -> IRValue:
+    """Emit an IR vector of `count` elements with one number in every lane.
 
-
-def _splat(value: Any, dtype: type[Numeric], count: int) -> IRValue:
+    Raises:
+        UserTypeError: `value` is no number.
+    """
     number = as_numeric(value)
     if number is None:
         raise UserTypeError("a vector is filled with a number", code="FLY-U244", value=value)
@@ -127,11 +136,11 @@ def flat_extents(shape: Any) -> tuple[int, ...]:
 
 def _operands(
     a: Any, b: Any, widen: bool, quotient: bool = False
-) -> tuple[Numeric, Numeric, Any, type[Numeric]] | None:
-    """Return both operands in lanes of their common class, the result shape, and that class."""
+) -> tuple[Numeric, Numeric, Any, type[Numeric], Lanes] | None:
+    """Return both operands as lanes of their common class; the result's shape, class and kind."""
     kinds: list[type[Numeric]] = []
     for value in (a, b):
-        if _is_vector(value):
+        if isinstance(value, Lanes):
             kinds.append(value.dtype)
             continue
         number = as_operand(value)
@@ -141,7 +150,7 @@ def _operands(
     common = common_type(kinds[0], kinds[1], widen)
     if quotient and common.is_integer:
         common = quotient_type(common)
-    vectors = [value for value in (a, b) if _is_vector(value)]
+    vectors = [value for value in (a, b) if isinstance(value, Lanes)]
     shape = vectors[0].shape
     if len(vectors) == 2 and flat_extents(a.shape) != flat_extents(b.shape):
         extents = _broadcast_shape(flat_extents(a.shape), flat_extents(b.shape))
@@ -151,7 +160,7 @@ def _operands(
     kind = laned(common, count)
     out = []
     for value in (a, b):
-        if _is_vector(value):
+        if isinstance(value, Lanes):
             out.append(kind.wrap(_converted(value, common)))
         else:
             number = as_operand(value)
@@ -160,11 +169,11 @@ def _operands(
             if number.is_static():
                 out.append(kind.static(number.value))
             else:
-                out.append(kind.wrap(_splat(number, common, count)))
-    return out[0], out[1], shape, common
+                out.append(kind.wrap(splat(number, common, count)))
+    return out[0], out[1], shape, common, vectors[0]
 
 
-def _converted(vector: Vector, dtype: type[Numeric]) -> IRValue:
+def _converted(vector: Lanes, dtype: type[Numeric]) -> IRValue:
     if vector.dtype is dtype:
         return vector.value
     count = vector.numel
@@ -192,12 +201,12 @@ def binary(op: str, a: Any, b: Any) -> Any:
     found = _operands(a, b, op in _WIDENS, op == "div")
     if found is None:
         return NotImplemented
-    x, y, shape, common = found
+    x, y, shape, common, like = found
     if common.is_float and op in _BITWISE:
         raise UserTypeError("bitwise operators need integers", code="FLY-U208", value=common)
     if op == "div" and common.is_integer:
         op = "floordiv"
-    return _make(emit_arithmetic(op, x, y).ir_value(), shape, common)
+    return _make(like, emit_arithmetic(op, x, y).ir_value(), shape, common)
 
 
 def comparison(op: str, a: Any, b: Any) -> Any:
@@ -205,23 +214,24 @@ def comparison(op: str, a: Any, b: Any) -> Any:
     found = _operands(a, b, op not in ("eq", "ne"))
     if found is None:
         return NotImplemented
-    return _make(emit_comparison(op, found[0], found[1]), found[2], Boolean)
+    x, y, shape, _, like = found
+    return _make(like, emit_comparison(op, x, y), shape, Boolean)
 
 
-def unary(op: str, a: Vector) -> Vector:
+def unary(op: str, a: L) -> L:
     """Apply ``neg``, ``abs`` or ``invert`` elementwise."""
     x = laned(a.dtype, a.numel).wrap(a.value)
     if op == "neg":
-        return _make(negate(x).ir_value(), a.shape, a.dtype)
+        return _make(a, negate(x).ir_value(), a.shape, a.dtype)
     if op == "abs":
-        return _make(absolute(x).ir_value(), a.shape, a.dtype)
+        return _make(a, absolute(x).ir_value(), a.shape, a.dtype)
     if a.dtype.is_float:
         raise UserTypeError("operator ~ needs integers", code="FLY-U208", value=a.dtype)
     ones = type(x).static(fold.all_ones(a.dtype))
-    return _make(emit_arithmetic("xor", x, ones).ir_value(), a.shape, a.dtype)
+    return _make(a, emit_arithmetic("xor", x, ones).ir_value(), a.shape, a.dtype)
 
 
-def convert(a: Vector, dtype: type[Numeric], rounding_mode: object = None) -> Vector:
+def convert(a: L, dtype: type[Numeric], rounding_mode: object = None) -> L:
     """Convert every element by the rules for numbers."""
     if not is_numeric_class(dtype):
         raise UserTypeError("conversion needs a numeric class", code="FLY-U205", value=dtype)
@@ -234,10 +244,10 @@ def convert(a: Vector, dtype: type[Numeric], rounding_mode: object = None) -> Ve
         mode = rounding(a.dtype, dtype, rounding_mode)
     count = a.numel
     value = convert_value(laned(a.dtype, count), laned(dtype, count), a.value, mode)
-    return _make(value, a.shape, dtype)
+    return _make(a, value, a.shape, dtype)
 
 
-def bitcast(a: Vector, dtype: type[Numeric]) -> Vector:
+def bitcast(a: L, dtype: type[Numeric]) -> L:
     """Reinterpret the bits as elements of another class.
 
     Raises:
@@ -253,30 +263,32 @@ def bitcast(a: Vector, dtype: type[Numeric]) -> Vector:
     count = bits // dtype.width
     shape = a.shape if count == a.numel else (count,)
     if a.dtype.ir_text == dtype.ir_text:
-        return _make(a.value, shape, dtype)
+        return _make(a, a.value, shape, dtype)
     name = "arith.bitcast" if count == a.numel else "vector.bitcast"
-    return _make(emit(name, laned(dtype, count).ir_type, (a.value,)), shape, dtype)
+    return _make(a, emit(name, laned(dtype, count).ir_type, (a.value,)), shape, dtype)
 
 
-def select(condition: Any, yes: Any, no: Any) -> Vector:
+def select(condition: Any, yes: Any, no: Any) -> Any:
     """Choose lane by lane (vector condition) or as a whole (scalar condition)."""
-    found = _operands(yes, no, False) if _is_vector(yes) or _is_vector(no) else None
+    found = _operands(yes, no, False) if isinstance(yes, Lanes) or isinstance(no, Lanes) else None
     if found is None:
-        if not _is_vector(condition):
+        if not isinstance(condition, Lanes):
             raise UserTypeError(
                 "select needs two numbers or two vectors", code="FLY-U209", value=(yes, no)
             )
-        zeros = filled(condition.shape, False, Boolean)
         number = as_numeric(yes)
         other = as_numeric(no)
         if number is None or other is None:
             raise UserTypeError("select needs numbers", code="FLY-U209", value=(yes, no))
         common = common_type(type(number), type(other))
-        yes, no = (filled(zeros.shape, item, common) for item in (number, other))
+        yes, no = (
+            _make(condition, splat(item, common, condition.numel), condition.shape, common)
+            for item in (number, other)
+        )
         found = _operands(yes, no, False)
         assert found is not None
-    x, y, shape, common = found
-    if _is_vector(condition):
+    x, y, shape, common, like = found
+    if isinstance(condition, Lanes):
         flag = _converted(condition, Boolean)
     else:
         number = as_numeric(condition)
@@ -284,13 +296,13 @@ def select(condition: Any, yes: Any, no: Any) -> Vector:
             raise UserTypeError("this is not a condition", code="FLY-U209", value=condition)
         chosen = number.to(Boolean)
         if chosen.is_static():
-            return _make((x if chosen.value else y).ir_value(), shape, common)
+            return _make(like, (x if chosen.value else y).ir_value(), shape, common)
         flag = chosen.ir_value()
     result = emit("arith.select", type(x).ir_type, (flag, x.ir_value(), y.ir_value()))
-    return _make(result, shape, common)
+    return _make(like, result, shape, common)
 
 
-def element(a: Vector, position: Any) -> Numeric:
+def element(a: Lanes, position: Any) -> Numeric:
     """Return one element; a run-time position is not checked."""
     result = a.dtype.ir_type
     if isinstance(position, int):
@@ -313,7 +325,7 @@ def _extract(value: IRValue, result: Any, position: int) -> IRValue:
     return emit("vector.extract", result, (value,), {"static_position": attribute})
 
 
-def sub_vector(a: Vector, index: Sequence[Any], extents: Sequence[int]) -> Vector:
+def sub_vector(a: L, index: Sequence[Any], extents: Sequence[int]) -> L:
     """Return the vector over the free (None) extents at a fixed index of the others.
 
     Raises:
@@ -332,7 +344,7 @@ def sub_vector(a: Vector, index: Sequence[Any], extents: Sequence[int]) -> Vecto
             position = position * extent + item
         picked.append(position)
     shape = tuple(n for i, n in zip(index, extents, strict=True) if i is None)
-    return _make(_shuffled(a.value, a.value, picked, a.dtype), shape, a.dtype)
+    return _make(a, _shuffled(a.value, a.value, picked, a.dtype), shape, a.dtype)
 
 
 def _shuffled(a: IRValue, b: IRValue, mask: Sequence[int], dtype: type[Numeric]) -> IRValue:
@@ -341,7 +353,7 @@ def _shuffled(a: IRValue, b: IRValue, mask: Sequence[int], dtype: type[Numeric])
     return emit("vector.shuffle", laned(dtype, len(mask)).ir_type, (a, b), attributes)
 
 
-def shuffle(a: Vector, b: Vector, mask: tuple[Any, ...]) -> Vector:
+def shuffle(a: L, b: L, mask: tuple[Any, ...]) -> L:
     """Return elements picked from `a` followed by `b`.
 
     Raises:
@@ -361,10 +373,10 @@ def shuffle(a: Vector, b: Vector, mask: tuple[Any, ...]) -> Vector:
                 value=item,
                 allowed=f"0 to {total - 1}",
             )
-    return _make(_shuffled(a.value, b.value, mask, a.dtype), (len(mask),), a.dtype)
+    return _make(a, _shuffled(a.value, b.value, mask, a.dtype), (len(mask),), a.dtype)
 
 
-def broadcast(a: Vector, extents: tuple[int, ...]) -> Vector:
+def broadcast(a: L, extents: tuple[int, ...]) -> L:
     """Return the vector repeated to the extents, as in NumPy.
 
     Raises:
@@ -384,38 +396,4 @@ def broadcast(a: Vector, extents: tuple[int, ...]) -> Vector:
         for item, extent in zip(point, padded, strict=True):
             position = position * extent + (0 if extent == 1 else item)
         mask.append(position)
-    return _make(_shuffled(a.value, a.value, mask, a.dtype), extents, a.dtype)
-
-
-def reduce(a: Vector, op: ReductionOp | str, init_val: Any, fastmath: Any) -> Any:
-    """Combine all elements with ``add``, ``mul``, ``max`` or ``min``, in a balanced tree.
-
-    Raises:
-        UserValueError: No such reduction.
-    """
-    from flydsl.expr.extremes import extreme
-    from flydsl.expr.fast import flags
-
-    name = getattr(op, "value", op)
-    if isinstance(name, str):
-        name = name.lower().removesuffix("f").removesuffix("i")
-    if name not in ("add", "mul", "max", "min"):
-        raise UserValueError(
-            "no such reduction", code="FLY-U246", value=op, allowed="add, mul, max, min"
-        )
-    with flags(fastmath):
-        items: list[Any] = [element(a, index) for index in range(a.numel)]
-        if init_val is not None:
-            items.insert(0, as_numeric(init_val))
-        while len(items) > 1:
-            pairs = [
-                _combine(name, items[i], items[i + 1], extreme) for i in range(0, len(items) - 1, 2)
-            ]
-            items = pairs + ([items[-1]] if len(items) % 2 else [])
-    return items[0]
-
-
-def _combine(name: str, a: Any, b: Any, extreme: Any) -> Any:
-    if name == "add":
-        return a + b
-    return a * b if name == "mul" else extreme(name, a, b)
+    return _make(a, _shuffled(a.value, a.value, mask, a.dtype), extents, a.dtype)

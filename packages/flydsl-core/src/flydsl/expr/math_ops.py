@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.errors import UserTypeError
-from flydsl.expr import lanes
 from flydsl.expr.emit import emit
 from flydsl.expr.fast import flags
 from flydsl.expr.numeric import Boolean, Numeric, as_numeric, common_type
@@ -83,7 +82,7 @@ def _matched(operands: tuple[Any, ...], name: str) -> tuple[Any, ...]:
     if not shapes:
         return tuple(number.to(common) for number in found)
     return tuple(
-        item.to(common) if isinstance(item, Vector) else lanes.filled(shapes[0], item, common)
+        item.to(common) if isinstance(item, Vector) else Vector.filled(shapes[0], item, common)
         for item in operands
     )
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from flydsl.errors import UserIndexError, UserTypeError, UserValueError
-from flydsl.expr import lanes
+from flydsl.expr import lanes, reductions
 from flydsl.expr.ambient import IRType, IRValue, require
 from flydsl.expr.enums import ReductionOp
 from flydsl.expr.numeric import Numeric
@@ -26,7 +26,7 @@ def numel(shape: Any) -> int:
     return int(shape)
 
 
-class Vector:
+class Vector(lanes.Lanes):
     """A vector value; arithmetic and comparison are elementwise.
 
     Elements are in row-major order of `shape`. Operands promote like numbers; scalars broadcast,
@@ -39,7 +39,7 @@ class Vector:
             class of the IR type.
     """
 
-    __slots__ = ("dtype", "shape", "value")
+    __slots__ = ()
 
     def __init__(self, value: Any, shape: Any = None, dtype: type[Numeric] | None = None) -> None:
         if isinstance(value, (list, tuple)):
@@ -48,14 +48,13 @@ class Vector:
             dtype, shape = dtype or value.dtype, shape or value.shape
             value = value.value
         count, kind = lanes.vector_parts(value, dtype)
-        self.value: IRValue = value
-        self.dtype: type[Numeric] = kind
-        self.shape: Shape = (
+        extents: Shape = (
             (count,)
             if shape is None
             else tuple(shape if isinstance(shape, (tuple, list)) else (shape,))
         )
-        if numel(self.shape) != count:
+        super().__init__(value, extents, kind)
+        if self.numel != count:
             raise UserValueError(
                 "the shape does not hold the vector's elements",
                 code="FLY-U244",
@@ -67,11 +66,6 @@ class Vector:
         """Return the type ``Vector[dtype, lanes or shape]``."""
         dtype, shape = parameters
         return vector_alias(dtype, tuple(shape) if isinstance(shape, (tuple, list)) else (shape,))
-
-    @property
-    def numel(self) -> int:
-        """Number of elements."""
-        return numel(self.shape)
 
     element_type = property(lambda self: self.dtype, doc="Numeric class of the elements.")
 
@@ -89,7 +83,8 @@ class Vector:
         return (f"Vector[{self.dtype.__name__}, {self.shape}]",)
 
     def __fly_select__(self, condition: Any, yes: Any, no: Any) -> Vector:
-        return lanes.select(condition, yes, no)
+        chosen: Vector = lanes.select(condition, yes, no)
+        return chosen
 
     def __repr__(self) -> str:
         return f"Vector[{self.dtype.__name__}, {self.shape}](<run-time value>)"
@@ -171,7 +166,8 @@ class Vector:
 
     def select(self, yes: Any, no: Any) -> Vector:
         """Return elements of `yes` where this is true, else of `no`."""
-        return lanes.select(self, yes, no)
+        chosen: Vector = lanes.select(self, yes, no)
+        return chosen
 
     def reduce(
         self,
@@ -200,7 +196,7 @@ class Vector:
                 value=reduction_profile,
                 hint="index the vector and reduce the parts",
             )
-        return lanes.reduce(self, op, init_val, fastmath)
+        return reductions.reduce(self, op, init_val, fastmath)
 
     # Construction
 
@@ -216,14 +212,15 @@ class Vector:
     @classmethod
     def filled(cls, shape: Any, value: Any, dtype: type[Numeric]) -> Vector:
         """Return a vector with `value` in every element."""
-        return lanes.filled(shape, value, dtype)
+        extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        return cls(lanes.splat(value, dtype, numel(extents)), extents, dtype)
 
     @classmethod
     def filled_like(
         cls, template: Vector, value: Any, dtype: type[Numeric] | None = None
     ) -> Vector:
         """Return a vector of the template's shape with `value` in every element."""
-        return lanes.filled(template.shape, value, dtype or template.dtype)
+        return cls.filled(template.shape, value, dtype or template.dtype)
 
     @classmethod
     def zeros_like(cls, template: Vector, dtype: type[Numeric] | None = None) -> Vector:
@@ -296,7 +293,7 @@ class VectorAlias:
             return value.to(self.dtype).reshape(self.shape)
         if str(getattr(value, "type", "")).startswith("vector<"):
             return Vector(value, self.shape, self.dtype)
-        return lanes.filled(self.shape, value, self.dtype)
+        return Vector.filled(self.shape, value, self.dtype)
 
     def __repr__(self) -> str:
         return f"fx.Vector[{self.dtype.__name__}, {self.shape}]"

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from flydsl.diagnostics import is_framework_module
+from flydsl.frontend.eligible import RUNTIME, rewritable
 
-__all__ = ["RUNTIME", "RewriteCache", "rewritable"]
-
-RUNTIME = "_fly_rt"
-"""Name by which rewritten code refers to `flydsl.frontend.runtime`."""
+__all__ = ["RewriteCache"]
 
 _FUNCTION_FLAGS = 0x3  # CO_OPTIMIZED | CO_NEWLOCALS: functions have them, class bodies do not
-_FOREIGN = frozenset({"numpy", "torch", "ml_dtypes", "pytest", "_pytest", "hypothesis"})
-
-
-def rewritable(function: FunctionType) -> bool:
-    """Return whether a function is the user's own Python code."""
-    module = function.__globals__.get("__name__", "")
-    if is_framework_module(module) or "__flydsl_internal__" in function.__globals__:
-        return False
-    top = module.partition(".")[0]
-    return module == "__main__" or (top not in sys.stdlib_module_names and top not in _FOREIGN)
 
 
 class RewriteCache:

@@ -6,7 +6,7 @@ import ast
 from types import CodeType, FunctionType
 
 from flydsl.errors import CompilerBug
-from flydsl.frontend.build import RUNTIME
+from flydsl.frontend.eligible import RUNTIME
 from flydsl.frontend.rewriter import rewrite_function
 from flydsl.frontend.source import function_tree
 from flydsl.frontend.syntax import define

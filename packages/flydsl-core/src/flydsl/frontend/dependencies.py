@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flydsl.diagnostics import is_framework_module
-from flydsl.frontend.build import rewritable
+from flydsl.frontend.eligible import rewritable
 
 __all__ = ["Dependencies", "Dependency", "code_digest", "collect_dependencies"]
 

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flydsl.frontend.build import RUNTIME
+from flydsl.frontend.eligible import RUNTIME
 from flydsl.frontend.scopes import is_range_loop, is_static_test, own_nodes
 
 __all__ = ["is_dynamic_construct", "lower_jumps"]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from flydsl.errors import UserError
-from flydsl.frontend.build import rewritable
 from flydsl.frontend.carry import is_record
+from flydsl.frontend.eligible import rewritable
 from flydsl.frontend.missing import ABSENT
 
 __all__ = ["CellSlot", "ItemSlot", "Slot", "Snapshot"]

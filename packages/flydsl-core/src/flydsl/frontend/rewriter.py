@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Sequence
 
 from flydsl.errors import UserError
-from flydsl.frontend.build import RUNTIME
+from flydsl.frontend.eligible import RUNTIME
 from flydsl.frontend.jumps import is_dynamic_construct, lower_jumps
 from flydsl.frontend.liveness import Liveness
 from flydsl.frontend.scopes import (

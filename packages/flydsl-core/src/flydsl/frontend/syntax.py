@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from flydsl.frontend.build import RUNTIME
+from flydsl.frontend.eligible import RUNTIME
 
 __all__ = ["define", "load", "make_lambda", "runtime_call", "texts"]
 

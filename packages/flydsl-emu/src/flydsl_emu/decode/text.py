@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from flydsl_emu.decode.instruction import Instruction, Operand
+if TYPE_CHECKING:
+    from flydsl_emu.decode.instruction import Instruction, Operand
 
 __all__ = ["format_instruction", "format_operand"]
 

@@ -12,7 +12,8 @@ from flydsl_emu.decode.instruction import EXEC, M0, VCC, Instruction, Operand
 from flydsl_emu.numpy_tier.memory import MemoryAccess
 from flydsl_emu.numpy_tier.operands import Fixed, Getter, Operands, called, mapped
 from flydsl_emu.semantics import modifiers
-from flydsl_emu.semantics.registry import IMPLICIT, Semantics, find
+from flydsl_emu.semantics.catalogue import find
+from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
 
 __all__ = ["Binder"]

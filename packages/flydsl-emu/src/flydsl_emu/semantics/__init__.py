@@ -9,6 +9,7 @@ with ``@opcode(mnemonic, signature)`` into the module of its group (a new module
 from __future__ import annotations
 
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.registry import REGISTRY, Semantics, define, find, opcode
+from flydsl_emu.semantics.catalogue import find
+from flydsl_emu.semantics.registry import REGISTRY, Semantics, define, opcode
 
 __all__ = ["REGISTRY", "Semantics", "Value", "VectorApi", "define", "find", "opcode"]

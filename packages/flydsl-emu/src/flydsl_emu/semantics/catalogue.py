@@ -1,4 +1,4 @@
-"""Imports every module that defines opcodes; importing this fills the registry."""
+"""Every module that defines opcodes, and looking one up; importing this fills the registry."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from flydsl_emu.semantics import (
     valu_packed,
     vmem,
 )
+from flydsl_emu.semantics.registry import REGISTRY, Semantics
 
-__all__ = ["MODULES"]
+__all__ = ["MODULES", "find"]
 
 MODULES = (
     atomics,
@@ -39,3 +40,8 @@ MODULES = (
     valu_packed,
     vmem,
 )
+
+
+def find(name: str) -> Semantics | None:
+    """Return the meaning of a mnemonic, or None when it is not implemented."""
+    return REGISTRY.get(name)

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["IMPLICIT", "REGISTRY", "Semantics", "define", "find", "opcode"]
+__all__ = ["IMPLICIT", "REGISTRY", "Semantics", "define", "opcode"]
 
 IMPLICIT = frozenset(("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "old", "oldregs"))
 
@@ -121,10 +121,3 @@ def opcode(
         return function
 
     return enter
-
-
-def find(name: str) -> Semantics | None:
-    """Return the meaning of a mnemonic, or None when it is not implemented."""
-    import flydsl_emu.semantics.catalogue  # noqa: F401
-
-    return REGISTRY.get(name)

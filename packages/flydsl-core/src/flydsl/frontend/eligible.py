@@ -1,0 +1,24 @@
+"""Which functions are rewritten, and the name by which rewritten code finds its runtime."""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType
+
+from flydsl.diagnostics import is_framework_module
+
+__all__ = ["RUNTIME", "rewritable"]
+
+RUNTIME = "_fly_rt"
+"""Name by which rewritten code refers to `flydsl.frontend.runtime`."""
+
+_FOREIGN = frozenset({"numpy", "torch", "ml_dtypes", "pytest", "_pytest", "hypothesis"})
+
+
+def rewritable(function: FunctionType) -> bool:
+    """Return whether a function is the user's own Python code."""
+    module = function.__globals__.get("__name__", "")
+    if is_framework_module(module) or "__flydsl_internal__" in function.__globals__:
+        return False
+    top = module.partition(".")[0]
+    return module == "__main__" or (top not in sys.stdlib_module_names and top not in _FOREIGN)
