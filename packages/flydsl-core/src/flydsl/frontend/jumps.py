@@ -119,7 +119,9 @@ class _Lowering:
         inner = [*path, node] if is_dynamic_construct(node) else path
         if isinstance(node, _LOOPS):
             self.find(node.body, inner, node)
-            self.find(node.orelse, path, loop)
+            # With jumps in the loop, a guard on its flags will stand around the else clause.
+            guarded = any(isinstance(jump, _JUMPS) for jump in own_nodes(node.body))
+            self.find(node.orelse, inner if guarded else path, loop)
             return
         for block in _blocks(node):
             self.find(block, inner, loop)
@@ -165,7 +167,7 @@ class _Lowering:
             return list(assign_flag), {name}
         if isinstance(node, _LOOPS):
             return self._loop(node)
-        flags = self._jump_names(node)
+        flags = self._jump_names([node])
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             for name in ("body", "orelse", "finalbody"):
                 inner = getattr(node, name, None)
@@ -177,25 +179,29 @@ class _Lowering:
             case.body = self.block(case.body)
         return [node], flags
 
-    def _jump_names(self, node: ast.stmt) -> set[str]:
-        """Return the flags that jumps below `node` (which is not a loop) set."""
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            return set()
+    def _jump_names(self, nodes: Sequence[ast.AST]) -> set[str]:
+        """Return the flags that jumps in statements not yet replaced will set.
+
+        Those that end or continue a loop among them do not count; the else clause of such a loop
+        belongs to the loop around it.
+        """
         names: set[str] = set()
-        stack: list[tuple[ast.AST, bool]] = [(node, True)]
+        stack: list[tuple[ast.AST, bool]] = [(node, True) for node in nodes]
         while stack:
             here, same_loop = stack.pop()
+            if isinstance(here, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.AsyncFunctionDef)):
+                continue
             if isinstance(here, ast.Return) and self.returns:
                 names.add(_DONE)
             if isinstance(here, (ast.Break, ast.Continue)) and same_loop and self._current:
                 loop = self._current[-1]
-                name = loop.stop if isinstance(here, ast.Break) else loop.skip
-                names.update({name} - {""})
-            if isinstance(here, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.AsyncFunctionDef)):
-                continue
-            inside = same_loop and not (here is not node and isinstance(here, _LOOPS))
-            stack.extend((child, inside) for child in ast.iter_child_nodes(here))
-        return names
+                names.add(loop.stop if isinstance(here, ast.Break) else loop.skip)
+            if isinstance(here, _LOOPS):
+                stack.extend((child, False) for child in here.body)
+                stack.extend((child, same_loop) for child in here.orelse)
+            else:
+                stack.extend((child, same_loop) for child in ast.iter_child_nodes(here))
+        return names - {""}
 
     def _loop(self, node: ast.For | ast.While) -> tuple[list[ast.stmt], set[str]]:
         returns_inside = self.returns and any(
@@ -206,8 +212,9 @@ class _Lowering:
             self._current.append(_Loop())
             node.body = self.block(node.body)
             self._current.pop()
+            flags = self._jump_names(node.orelse)
             node.orelse = self.block(node.orelse) if node.orelse else []
-            return [node], self._flags_of(node.orelse)
+            return [node], flags
         number = next(self._number)
         loop = _Loop(f"_fly_break_{number}", f"_fly_continue_{number}") if flagged else _Loop()
         jumps = {
@@ -227,16 +234,6 @@ class _Lowering:
             stops.append(_DONE)
         return self._stopping(node, body, stops, {_DONE} if returns_inside else set())
 
-    def _flags_of(self, body: Sequence[ast.stmt]) -> set[str]:
-        names = {
-            inner.id
-            for inner in own_nodes(body)
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
-        }
-        return {name for name in names if name == _DONE or name.startswith("_fly_break_")} & (
-            {_DONE} | {loop.stop for loop in self._current}
-        )
-
     def _stopping(
         self, node: ast.For | ast.While, body: list[ast.stmt], stops: list[str], flags: set[str]
     ) -> tuple[list[ast.stmt], set[str]]:
@@ -248,6 +245,7 @@ class _Lowering:
             _place(start, node)
             out.extend(start)
         orelse = node.orelse
+        flags = flags | self._jump_names(orelse)
         node.body = body
         if stops:
             arguments = ", ".join(stops)
@@ -272,7 +270,7 @@ class _Lowering:
             out.append(guard)
         elif orelse:
             node.orelse = self.block(orelse)
-        return out, flags | self._flags_of(orelse)
+        return out, flags
 
 
 def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:

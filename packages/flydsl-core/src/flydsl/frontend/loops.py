@@ -269,11 +269,13 @@ def trace_for_until(
     counter = StateSlot("the loop counter", kind.static(0))
 
     def condition() -> Any:
+        # Not equal, which is exact for a count, rather than unsigned less: LLVM 22 takes a
+        # condition beside that for invariant and ends the loop early (llvm/llvm-project#180870).
         flag = emit(
             "arith.cmpi",
             Boolean.ir_type,
             (counter.value.ir_value(), total.ir_value()),
-            {"predicate": predicate(6)},
+            {"predicate": predicate(1)},
         )
         more = Boolean.wrap(flag)
         wish = go()

@@ -259,6 +259,78 @@ def triangular(i, x, out):
         out[i] = total
 
 
+def continue_in_else(i, x, out):
+    total = 0
+    for a in range(0, 7, 2):
+        for _ in range(x[i] % 6):
+            total = total + a
+        else:  # noqa: PLW0120 - what is tested
+            continue
+        total = total + 1000
+    out[i] = total
+
+
+def break_in_else(i, x, out):
+    total = 0
+    for a in range(8):
+        for b in range(x[i] % 6):
+            if b == a:
+                break
+        else:
+            if a > x[i]:
+                break
+            total = total + 100
+            continue
+        total = total + a
+    out[i] = total
+
+
+def return_in_else(i, x, out):
+    for a in range(6):
+        for b in range(x[i] % 5):
+            if b * a > x[i]:
+                break
+        else:
+            out[i] = a + 50
+            return
+        out[i] = a
+
+
+def jumps_in_the_else_of_a_nested_loop(i, x, out):
+    total = 0
+    for a in range(5):
+        if x[i] > a:
+            for b in range(x[i] % 4):
+                total = total + b
+            else:  # noqa: PLW0120 - what is tested
+                continue
+        total = total + 10
+    out[i] = total
+
+
+def else_of_a_run_time_loop_in_a_static_one(i, x, out):
+    total = 0
+    for a in [1, 2, 3]:
+        for b in range(x[i] % 6):
+            if b == a:
+                break
+        else:
+            continue
+        total = total + a * 10
+    out[i] = total
+
+
+def break_on_a_changing_bound(i, x, out):
+    total = i
+    limit = 1
+    for k in range(x[i] % 6):
+        if k >= limit:
+            break
+        total += i
+        limit = total
+    out[i] = total * 1000 + limit
+
+
 BODIES = [
     value
     for value in list(globals().values())

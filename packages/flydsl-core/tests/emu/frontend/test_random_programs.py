@@ -170,7 +170,16 @@ def test_random_program(both, seed):
     check(both, seed)
 
 
+# LLVM 22.1 folds the scalar source of a value that lanes take out of a loop at different iterations
+# into a use after it (fixed later, llvm/llvm-project#203256). Both its inputs, our IR and the
+# optimised IR, are right: run on the host they agree with Python.
+_FOLDED_BY_LLVM = pytest.mark.xfail(strict=True, reason="code generation of LLVM 22.1")
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1000, 3000))
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(n, marks=_FOLDED_BY_LLVM) if n == 2902 else n for n in range(1000, 3000)],
+)
 def test_many_random_programs(both, seed):
     check(both, seed)
