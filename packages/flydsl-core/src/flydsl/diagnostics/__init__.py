@@ -14,6 +14,7 @@ from flydsl.diagnostics.frames import (
     error_location,
     function_location,
     is_framework_module,
+    is_user_frame,
     user_location,
     user_locations,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "explain",
     "function_location",
     "is_framework_module",
+    "is_user_frame",
     "user_location",
     "user_locations",
 ]

@@ -24,6 +24,7 @@ __all__ = [
     "error_location",
     "function_location",
     "is_framework_module",
+    "is_user_frame",
     "user_location",
     "user_locations",
 ]
@@ -90,13 +91,14 @@ def error_location(error: BaseException) -> SourceLocation | None:
     found: SourceLocation | None = None
     entry = error.__traceback__
     while entry is not None:
-        if _is_user(entry.tb_frame):
+        if is_user_frame(entry.tb_frame):
             found = _position(entry.tb_frame.f_code, entry.tb_lasti)
         entry = entry.tb_next
     return found
 
 
-def _is_user(frame: FrameType) -> bool:
+def is_user_frame(frame: FrameType) -> bool:
+    """Return whether a frame runs user code: not FlyDSL's, a plugin's or the standard library's."""
     return not (
         is_framework_module(frame.f_globals.get("__name__", ""))
         or "__flydsl_internal__" in frame.f_globals
@@ -106,7 +108,7 @@ def _is_user(frame: FrameType) -> bool:
 
 def _walk(frame: FrameType | None) -> Iterator[SourceLocation]:
     while frame is not None:
-        if _is_user(frame):
+        if is_user_frame(frame):
             yield _position(frame.f_code, frame.f_lasti)
         frame = frame.f_back
 

@@ -6,7 +6,7 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
-from flydsl.diagnostics import is_framework_module
+from flydsl.diagnostics import is_user_frame
 
 __all__ = ["LocationTable"]
 
@@ -47,9 +47,7 @@ class LocationTable:
 
     def _classify(self, frame: FrameType) -> dict[int, Any] | None:
         code = frame.f_code
-        name = frame.f_globals.get("__name__", "")
-        internal = is_framework_module(name) or "__flydsl_internal__" in frame.f_globals
-        sites: dict[int, Any] | None = None if internal else {}
+        sites: dict[int, Any] | None = {} if is_user_frame(frame) else None
         self._codes[id(code)] = sites
         self._keep.append(code)
         return sites

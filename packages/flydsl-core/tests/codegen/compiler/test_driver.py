@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -294,6 +296,16 @@ def test_dumps_are_numbered_stages(tmp_path):
         assert expected in stages
     assert "fly.memref" in (folder / names[0]).read_text()
     assert "test_driver.py" in (folder / names[0]).read_text()
+
+
+def test_every_traced_operation_is_located_in_the_user_s_file(tmp_path):
+    """Indexing a tensor passes through the standard library, which is nobody's source line."""
+    with config.scope(FLYDSL_DUMP_IR=True, FLYDSL_DUMP_DIR=tmp_path):
+        check(make_add(), 100)
+    (folder,) = tmp_path.iterdir()
+    text = next(folder.glob("00_*")).read_text()
+    files = {Path(name).name for name in re.findall(r'loc\("([^"]+)":\d+', text)}
+    assert files == {"test_driver.py"}
 
 
 def test_nothing_is_dumped_unasked(tmp_path):
