@@ -11,6 +11,7 @@ from flydsl.expr.enums import AddressSpace, space_name
 from flydsl.expr.layouts import apply
 from flydsl.expr.numeric import BY_TEXT, Numeric, as_numeric
 from flydsl.expr.stored import loaded, stored
+from flydsl.expr.unbounded import Unbounded
 from flydsl.expr.wrapping import FlyValue, as_operand, register_wrapper, wrap
 
 __all__ = [
@@ -111,7 +112,7 @@ def element_class(element: Any) -> type[Numeric]:
     return found
 
 
-class Pointer(FlyValue):
+class Pointer(Unbounded, FlyValue):
     """An address of elements of one type; offsets count elements.
 
     Attributes:

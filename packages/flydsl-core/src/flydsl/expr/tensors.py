@@ -13,6 +13,7 @@ from flydsl.expr.layouts import apply, scalar_result, tuple_value
 from flydsl.expr.numeric import BY_TEXT, Numeric
 from flydsl.expr.pointers import element_class
 from flydsl.expr.stored import stored
+from flydsl.expr.unbounded import Unbounded
 from flydsl.expr.vector import Vector
 from flydsl.expr.wrapping import FlyValue, as_operand, is_plain, plain, register_wrapper
 
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-class _View(FlyValue):
+class _View(Unbounded, FlyValue):
     """What tensors in memory and coordinate tensors share."""
 
     __slots__ = ()

@@ -26,6 +26,8 @@ def rewritten_code(function: FunctionType, entry: bool) -> CodeType:
     """
     original = function.__code__
     tree = rewrite_function(function_tree(function), original.co_filename, entry)
+    # Under its own name it would hide what that name means to the function: itself, decorated.
+    tree.name = "_fly_function"
     factory = define("_fly_factory", (RUNTIME, *original.co_freevars), [tree])
     _strip_signature(tree)
     module = ast.Module([ast.copy_location(factory, tree)], [])
@@ -33,8 +35,8 @@ def rewritten_code(function: FunctionType, entry: bool) -> CodeType:
     outer = compile(module, original.co_filename, "exec", dont_inherit=True)
     made = _nested(_nested(outer, "_fly_factory"), tree.name)
     if made is None:
-        raise CompilerBug(f"the rewritten code of {tree.name!r} was lost", code="FLY-B201")
-    return made.replace(co_qualname=original.co_qualname)
+        raise CompilerBug(f"the rewritten code of {original.co_name!r} was lost", code="FLY-B201")
+    return made.replace(co_name=original.co_name, co_qualname=original.co_qualname)
 
 
 def _strip_signature(tree: ast.FunctionDef) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
 import types
 
 import numpy as np
 import pytest
+
+from flydsl.errors import UserTypeError, UserValueError
 
 X = (np.arange(64, dtype=np.int32) * 7919) % 23 - 7
 OUT = np.zeros(64, dtype=np.int32)
@@ -382,3 +385,69 @@ def test_explicit_loop_state(device):
     out = np.zeros(64, dtype=np.int32)
     device(body, [out], [5])
     assert out.tolist() == [(5 + 10) * 100 + 5] * 64
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_float_floor_division_and_remainder(device, dtype):
+    def body(i, a, b, quotient, rest):
+        quotient[i] = a[i] // b[i]
+        rest[i] = a[i] % b[i]
+
+    rng = np.random.default_rng(5)
+    a, b = (rng.uniform(-80, 80, 64).astype(dtype) for _ in range(2))
+    b /= dtype(10)
+    edges = [(1, 0.1), (-1, 0.1), (6, 3), (-6, 3), (0, 5), (0, -5), (7, -np.inf), (1, 0), (-2, 0)]
+    for at, (x, y) in enumerate(edges):
+        a[at], b[at] = x, y
+    out = [np.zeros(64, dtype) for _ in range(2)]
+    device(body, [a, b, *out])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out[0], np.floor_divide(a, b))
+        np.testing.assert_array_equal(np.signbit(out[0]), np.signbit(np.floor_divide(a, b)))
+        np.testing.assert_array_equal(out[1], np.remainder(a, b))
+
+
+def cube(base, exponent):
+    if exponent == 0:
+        return 1
+    return base * cube(base, exponent - 1)
+
+
+def test_a_helper_may_call_itself(both):
+    def body(i, x, out):
+        out[i] = cube(x[i], 3)
+
+    both(body, [X, OUT])
+
+
+@pytest.mark.parametrize("use", ["for v in x:\n        out[i] = v", "out[i] = 1 if 1 in x else 0"])
+def test_a_tensor_is_not_iterated(device, use):
+    source = f"def body(i, x, out):\n    {use}\n"
+    filename = f"<{use}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    space = {"__name__": "flydsl_kernels.test"}
+    exec(compile(source, filename, "exec"), space)
+    with pytest.raises(UserTypeError, match="FLY-U250"):
+        device(space["body"], [X.copy(), OUT.copy()])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(np.int32, 1.5), (np.int32, float("nan")), (np.float16, 1e6)]
+)
+def test_a_python_number_that_does_not_fit_is_not_stored(device, dtype, value):
+    def body(i, out):
+        out[i] = value
+
+    with pytest.raises(UserValueError, match="FLY-U243"):
+        device(body, [np.zeros(64, dtype)])
+
+
+def test_python_numbers_that_fit_are_stored(device):
+    def body(i, a, b):
+        a[i] = 2.0
+        b[i] = float("inf")
+
+    a, b = np.zeros(64, np.int32), np.zeros(64, np.float16)
+    device(body, [a, b])
+    assert a.tolist() == [2] * 64
+    assert np.isposinf(b).all()

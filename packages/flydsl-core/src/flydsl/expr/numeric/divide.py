@@ -8,8 +8,8 @@ from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.attributes import float_attributes, predicate
-from flydsl.expr.numeric.base import Numeric, like, named
-from flydsl.expr.numeric.convert import convert, fold_integer
+from flydsl.expr.numeric.base import Numeric, laned, like, named
+from flydsl.expr.numeric.convert import convert, convert_value, fold_integer
 from flydsl.expr.numeric.promote import common_type
 
 __all__ = ["absolute", "floor_divide", "negate", "power", "quotient_type"]
@@ -77,10 +77,13 @@ def _by_power_of_two(op: str, a: Numeric, divisor: int) -> Numeric:
 
 def _float_floor(op: str, a: Numeric, b: Numeric) -> Numeric:
     kind = type(a)
+    if op == "floordiv" and kind.width < 32:
+        # Whole numbers of a half stop at 2048: the steps need more digits than the result.
+        single = named("Float32")
+        wide = laned(single, kind.lanes) if kind.lanes else single
+        p, q = (wide.wrap(convert_value(kind, wide, v.ir_value(), None)) for v in (a, b))
+        return kind.wrap(convert_value(wide, kind, _float_floor(op, p, q).ir_value(), None))
     x, y, result, flags = a.ir_value(), b.ir_value(), kind.ir_type, float_attributes()
-    if op == "floordiv":
-        quotient = emit("arith.divf", result, (x, y), flags)
-        return kind.wrap(emit("math.floor", result, (quotient,), flags))
     session = require("%")
     flag = session.type(like(kind, "i1"))
     zero = constant(session, kind.ir_text, 0.0)
@@ -90,11 +93,42 @@ def _float_floor(op: str, a: Numeric, b: Numeric) -> Numeric:
     divisor = emit("arith.cmpf", flag, (y, zero), {"predicate": predicate(4)})
     differ = emit("arith.xori", flag, (negative, divisor))
     adjust = emit("arith.andi", flag, (inexact, differ))
+    if op == "floordiv":
+        return kind.wrap(_float_quotient(kind, (x, y), rest, adjust, flags))
     moved = emit("arith.addf", result, (rest, y), flags)
     signed = emit("math.copysign", result, (rest, y))
     is_zero = emit("arith.cmpf", flag, (rest, zero), {"predicate": predicate(1)})  # oeq
     kept = emit("arith.select", result, (is_zero, signed, rest))
     return kind.wrap(emit("arith.select", result, (adjust, moved, kept)))
+
+
+def _float_quotient(
+    kind: type[Numeric], operands: tuple[Any, Any], rest: Any, adjust: Any, flags: Any
+) -> Any:
+    """Emit the floor of a quotient from its C remainder, as Python and NumPy do.
+
+    Rounding x / y first could reach the next integer: 1 / 0.1 rounds to 10, but its floor is 9. So
+    the remainder is taken off, which leaves a whole number up to rounding.
+    """
+    x, y = operands
+    session = require("//")
+    result, flag = kind.ir_type, session.type(like(kind, "i1"))
+    zero, one, half = (constant(session, kind.ir_text, n) for n in (0.0, 1.0, 0.5))
+    plain = emit("arith.divf", result, (x, y), flags)
+    whole = emit("arith.divf", result, (emit("arith.subf", result, (x, rest), flags), y), flags)
+    lower = emit("arith.subf", result, (whole, one), flags)
+    whole = emit("arith.select", result, (adjust, lower, whole))
+    floor = emit("math.floor", result, (whole,), flags)
+    above = emit("arith.subf", result, (whole, floor), flags)
+    short = emit("arith.cmpf", flag, (above, half), {"predicate": predicate(2)})  # ogt
+    next_ = emit("arith.addf", result, (floor, one), flags)
+    found = emit("arith.select", result, (short, next_, floor))
+    # A zero keeps the sign of the quotient, and division by zero gives the quotient itself.
+    is_zero = emit("arith.cmpf", flag, (found, zero), {"predicate": predicate(1)})  # oeq
+    signed = emit("math.copysign", result, (zero, plain))
+    found = emit("arith.select", result, (is_zero, signed, found))
+    by_zero = emit("arith.cmpf", flag, (y, zero), {"predicate": predicate(1)})
+    return emit("arith.select", result, (by_zero, plain, found))
 
 
 def power(a: Numeric, b: Numeric) -> Numeric:
