@@ -9,7 +9,7 @@ format function beside `vector.py`, `scalar.py` and `memory.py`.
 from __future__ import annotations
 
 from flydsl_emu.decode.decoder import decode, decode_one
-from flydsl_emu.decode.instruction import EXEC, M0, SCC, VCC, Instruction, Operand
+from flydsl_emu.decode.instruction import EXEC, M0, NULL, SCC, VCC, Instruction, Operand
 from flydsl_emu.decode.table import ARCHITECTURES
 from flydsl_emu.decode.text import format_instruction
 
@@ -17,6 +17,7 @@ __all__ = [
     "ARCHITECTURES",
     "EXEC",
     "M0",
+    "NULL",
     "SCC",
     "VCC",
     "Instruction",
