@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flydsl.errors import TargetError
 from flydsl_emu.codeobject.descriptor import KernelDescriptor
 from flydsl_emu.codeobject.elf import ElfFile, ElfRelocation, ElfSegment, read_elf
+from flydsl_emu.codeobject.lines import DEBUG_SECTIONS, LineTable, read_lines
 from flydsl_emu.codeobject.messagepack import unpack
 
 __all__ = ["Kernel", "KernelArgument", "LoadableCode", "read_code_object"]
@@ -79,6 +80,7 @@ class LoadableCode:
         relocations: Relocations to apply once the load address is known.
         symbol_values: Values of the dynamic symbols, by index.
         kernels: Entry points by name.
+        debug_sections: Contents of the sections that hold the line table, by name.
     """
 
     arch: str
@@ -86,6 +88,11 @@ class LoadableCode:
     relocations: tuple[ElfRelocation, ...]
     symbol_values: tuple[int, ...]
     kernels: Mapping[str, Kernel]
+    debug_sections: Mapping[str, bytes] = field(default_factory=dict)
+
+    def line_table(self) -> LineTable:
+        """Read the source lines; the table is empty without debug information."""
+        return read_lines(self.debug_sections)
 
     @property
     def memory_size(self) -> int:
@@ -112,6 +119,7 @@ def read_code_object(data: bytes) -> LoadableCode:
         elf.dynamic,
         tuple(s.value for s in elf.dynamic_symbols),
         kernels,
+        {s.name: s.data for s in elf.sections if s.name in DEBUG_SECTIONS},
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flydsl.errors import FlyDSLError, TargetError, UserError
-from flydsl_emu.codeobject import Kernel, LoadableCode
+from flydsl_emu.codeobject import Kernel, LineTable, LoadableCode, SourceLine
 from flydsl_emu.decode import Instruction
 from flydsl_emu.numpy_tier.engine import Batch, Limits
 from flydsl_emu.numpy_tier.faults import AccessFault, KernelFault
@@ -90,6 +90,18 @@ class LoadedCode:
             ctypes.memmove(self.base + r.offset, struct.pack("<Q", value & (1 << 64) - 1), 8)
         self.range = Allocation(self.base, self.base + size, True, ".code object")
         self.kernels = {name: LoadedKernel(self, k) for name, k in code.kernels.items()}
+        self._lines: LineTable | None = None
+
+    @property
+    def lines(self) -> LineTable:
+        """Source lines by address in the code object."""
+        if self._lines is None:
+            self._lines = self.code.line_table()
+        return self._lines
+
+    def source_line(self, pc: int) -> SourceLine | None:
+        """Return the source line of the instruction loaded at `pc`, or None if it is unknown."""
+        return self.lines.find(pc - self.base)
 
 
 @dataclass(slots=True)
