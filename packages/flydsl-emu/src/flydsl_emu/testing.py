@@ -3,7 +3,7 @@
 Example::
 
     bench = InstructionBench("gfx942")
-    (total,) = bench.evaluate("v_add_u32", a, b)      # arrays of shape (waves, 64)
+    (total,) = bench.evaluate("v_add_u32", a, b)      # arrays of shape (waves, lanes)
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from flydsl_emu.decode import Instruction, Operand
+from flydsl_emu.decode import VCC, Instruction, Operand
 from flydsl_emu.numpy_tier.arithmetic import DTYPES
 from flydsl_emu.numpy_tier.binding import Binder
 from flydsl_emu.numpy_tier.host import Allocation, Allocations
 from flydsl_emu.numpy_tier.memory import LocalMemory, MemoryAccess
-from flydsl_emu.numpy_tier.state import LANES, State, pack_mask, unpack_mask
+from flydsl_emu.numpy_tier.state import State, pack_mask, unpack_mask
 from flydsl_emu.semantics.catalogue import find
+from flydsl_emu.semantics.generation import generation
 from flydsl_emu.semantics.registry import IMPLICIT
 from flydsl_emu.semantics.value_types import TYPES, Type
 
@@ -42,6 +43,7 @@ class InstructionBench:
         lds: Bytes of LDS; each wave is its own workgroup.
         scratch: Bytes of scratch per lane.
         memory: Host arrays that global accesses may touch.
+        lanes: Lanes of a wave; 0 chooses 64 for CDNA and 32 for the others.
     """
 
     def __init__(
@@ -51,13 +53,16 @@ class InstructionBench:
         lds: int = 4096,
         scratch: int = 64,
         memory: Sequence[Array] = (),
+        lanes: int = 0,
     ) -> None:
         self.arch = arch
         self.waves = waves
-        self.state = State(waves, _VECTORS, _VECTORS)
+        self.lane_count = lanes or (64 if generation(arch).unified_file else 32)
+        self.state = State(waves, _VECTORS, _VECTORS, self.lane_count)
         self.lds = np.zeros((waves, lds), np.uint8)
-        self.scratch = np.zeros((waves, LANES, scratch), np.uint8)
-        lanes = np.arange(waves * LANES, dtype=np.int64).reshape(waves, LANES)
+        self.scratch = np.zeros((waves, self.lane_count, scratch), np.uint8)
+        shape = (waves, self.lane_count)
+        owners = np.arange(waves * self.lane_count, dtype=np.int64).reshape(shape)
         ranges = [
             Allocation(x.ctypes.data, x.ctypes.data + x.nbytes, True, f"array {n}")
             for n, x in enumerate(memory)
@@ -72,17 +77,17 @@ class InstructionBench:
                 "FLY-U712",
                 "LDS",
             ),
-            LocalMemory(self.scratch.reshape(-1), lanes * scratch, scratch, "FLY-U717", "scratch"),
+            LocalMemory(self.scratch.reshape(-1), owners * scratch, scratch, "FLY-U717", "scratch"),
         )
-        self.set_exec(np.ones((waves, LANES), np.bool_))
+        self.set_exec(np.ones(shape, np.bool_))
 
     def set_exec(self, mask: Array) -> None:
-        """Set EXEC from truth values of shape ``(waves, 64)``."""
+        """Set EXEC from truth values of shape ``(waves, lanes)``."""
         self.state.set_exec(mask)
 
     # Values --------------------------------------------------------------------------------------
     def write(self, operand: Operand, value: Array, type: Type) -> None:
-        """Put a value into an operand's registers: ``(waves, 64)``, or ``(waves,)`` for scalars."""
+        """Put a value into an operand's registers: ``(waves, lanes)``; ``(waves,)`` for scalars."""
         full = np.asarray(value, DTYPES[type.name])
         bits = full.view(f"u{full.dtype.itemsize}").astype(np.uint64)
         for k in range(type.registers):
@@ -175,17 +180,19 @@ class InstructionBench:
         if scc is not None:
             self.state.scc[:, 0] = scc
         if vcc is not None:
-            words = pack_mask(np.asarray(vcc, np.bool_))
-            self.state.scalar[106], self.state.scalar[107] = words[:, 0:1], words[:, 1:2]
+            self._write_mask(Operand("s", VCC), vcc)
+
+    def _write_mask(self, operand: Operand, mask: Array) -> None:
+        words = pack_mask(np.asarray(mask, np.bool_))
+        for k in range(self.state.mask_words):
+            self.state.scalar[operand.index + k] = words[:, k : k + 1]
 
     def _place(self, layout: _Allocator, token: str, value: Array, scalar: bool) -> Operand:
         if token == "imm":
             return Operand("k", 16, 1, int(value))
         if token == "mask":
             operand = layout.scalar(2)
-            words = pack_mask(np.asarray(value, np.bool_))
-            self.state.scalar[operand.index] = words[:, 0:1]
-            self.state.scalar[operand.index + 1] = words[:, 1:2]
+            self._write_mask(operand, value)
             return operand
         kind = TYPES[token]
         operand = layout.scalar(kind.registers) if scalar else layout.vector(kind.registers)
@@ -199,12 +206,13 @@ class InstructionBench:
         if kind == "exec":
             return self.state.exec.copy()
         if kind == "execbits":
-            return pack_mask(self.state.exec).view(np.uint64)[:, 0]
+            return self.machine.ballot(self.state.exec)[:, 0]
         if operand is None:
             raise KeyError(token)
         if kind == "mask":
-            low = self.state.scalar[operand.index]
-            return unpack_mask(low, self.state.scalar[operand.index + 1])
+            return unpack_mask(
+                *(self.state.scalar[operand.index + k] for k in range(self.state.mask_words))
+            )
         return self.read(operand, TYPES[kind]).copy()
 
 

@@ -1,6 +1,6 @@
 """The arithmetic of the vector API on numpy arrays.
 
-A value is an array of shape ``(waves, 64)``, ``(waves, 1)`` for a uniform one, or a numpy scalar
+A value is an array of shape ``(waves, lanes)``, ``(waves, 1)`` for a uniform one, or a numpy scalar
 for a constant. Operations are ufunc calls, so integer overflow wraps silently.
 """
 

@@ -13,6 +13,8 @@ from flydsl_emu.numpy_tier.memory import MemoryAccess
 from flydsl_emu.numpy_tier.operands import Fixed, Getter, Operands, called, mapped
 from flydsl_emu.semantics import modifiers
 from flydsl_emu.semantics.catalogue import find
+from flydsl_emu.semantics.generation import generation
+from flydsl_emu.semantics.layout import Layout, source_half
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
 
@@ -39,6 +41,7 @@ class Binder:
         self.arch = arch
         self.machine = machine
         self.state = machine.state
+        self.generation = generation(arch)
         self.operands = Operands(machine)
         self.kernel = kernel
 
@@ -60,13 +63,15 @@ class Binder:
 
     def bind(self, i: Instruction) -> Callable[[], Any]:
         """Return a closure that executes `i`; a branch gives its condition, a jump its address."""
+        if i.parts:
+            return self._dual(i)
         s = self.semantics(i)
         function = s.function
         if i.mods.get("clamp") and s.saturating is not None:
             function = s.saturating
         if s.packed:
             return self._packed(i, s, function)
-        layout = _Layout(i, s)
+        layout = Layout(i, s)
         getters = [self._source(i, s, layout, k) for k in range(len(s.sources))]
         writers = self._writers(i, s, layout)
         return self._closure(function, getters, writers, s)
@@ -118,8 +123,29 @@ class Binder:
             return lambda: function(machine, first(), second())
         return lambda: function(machine, *[g() for g in gets])
 
+    def _dual(self, i: Instruction) -> Callable[[], Any]:
+        """Return the closure of a dual instruction: both parts read before either writes."""
+        computes, writers = [], []
+        for part in i.parts:
+            s = self.semantics(part)
+            layout = Layout(part, s)
+            getters = [self._source(part, s, layout, k) for k in range(len(s.sources))]
+            computes.append(self._compute(s.function, getters))
+            writers.append(self._typed_writer(part, s, part.operands[0], TYPES[s.results[0]], True))
+        (first, second), (write_first, write_second) = computes, writers
+        file = self.state.vector
+
+        def run() -> None:
+            x, y = first(), second()
+            # A result that is a register itself must not change under the other write.
+            kept = np.array(y) if y.base is file else y
+            write_first(x)
+            write_second(kept)
+
+        return run
+
     # Sources -------------------------------------------------------------------------------------
-    def _source(self, i: Instruction, s: Semantics, layout: _Layout, k: int) -> Getter:
+    def _source(self, i: Instruction, s: Semantics, layout: Layout, k: int) -> Getter:
         token = s.sources[k]
         if token in IMPLICIT:
             return self._implicit(i, token, layout, s)
@@ -127,7 +153,10 @@ class Binder:
         if operand is None:
             return Fixed(None)
         if token == "regs":
-            return self.operands.registers(operand)
+            registers = self.operands.registers(operand)
+            if modifiers.has_dpp(i) and layout.explicit_index(k) == 0:
+                return self._dpp_registers(i, registers)
+            return registers
         if token == "mask":
             return self.operands.mask(operand)
         if token == "imm":
@@ -138,7 +167,7 @@ class Binder:
             return self.operands.typed(operand, U64 if operand.count == 2 else U32)
         return self._typed_source(i, operand, TYPES[token], layout.explicit_index(k))
 
-    def _implicit(self, i: Instruction, token: str, layout: _Layout, s: Semantics) -> Getter:
+    def _implicit(self, i: Instruction, token: str, layout: Layout, s: Semantics) -> Getter:
         state = self.state
         if token == "inst":
             return Fixed(i)
@@ -166,11 +195,9 @@ class Binder:
         if i.encoding == "sdwa":
             get = self._sdwa(i, operand, type, at)
         else:
-            half = i.mods.get("op_sel", 0) >> at & 1 if type.bits == 16 else 0
-            if operand.constant:
-                half = 0
+            half = source_half(i, operand, at) if type.bits == 16 else 0
             get = self.operands.typed(operand, type, half)
-        if i.encoding == "dpp" and at == 0:
+        if at == 0 and modifiers.has_dpp(i):
             get = self._dpp(i, get)
         if operand.absolute or operand.negate:
             absolute, negate = operand.absolute, operand.negate
@@ -195,7 +222,7 @@ class Binder:
     def _dpp(self, i: Instruction, get: Getter) -> Getter:
         machine, state = self.machine, self.state
         source = called(get)
-        zero_fill = bool(i.mods.get("bound_ctrl"))
+        zero_fill = modifiers.dpp_fills_zero(i)
 
         def moved() -> Array:
             x, reads = modifiers.dpp_source(machine, i, source(), state.exec)
@@ -205,8 +232,12 @@ class Binder:
 
         return moved
 
+    def _dpp_registers(self, i: Instruction, registers: Getter) -> Getter:
+        get = called(registers)
+        return lambda: [called(self._dpp(i, Fixed(x)))() for x in get()]
+
     # Results -------------------------------------------------------------------------------------
-    def _writers(self, i: Instruction, s: Semantics, layout: _Layout) -> list[Writer | None]:
+    def _writers(self, i: Instruction, s: Semantics, layout: Layout) -> list[Writer | None]:
         out: list[Writer | None] = []
         for k, token in enumerate(s.results):
             kind = token.rpartition(".")[2]
@@ -215,8 +246,7 @@ class Binder:
             elif kind == "scc":
                 out.append(self.operands.scc_writer())
             elif kind == "exec":
-                write_mask = self.operands.mask_writer(_EXEC)
-                out.append(write_mask)
+                out.append(self._dpp_mask(i, self.operands.mask_writer(_EXEC)))
             elif kind == "execbits":
                 out.append(self.operands.exec_writer())
             elif kind == "jump":
@@ -230,7 +260,7 @@ class Binder:
         return None
 
     def _explicit_writer(
-        self, i: Instruction, s: Semantics, layout: _Layout, k: int
+        self, i: Instruction, s: Semantics, layout: Layout, k: int
     ) -> Writer | None:
         token = s.results[k]
         prefix, _, kind = token.rpartition(".")
@@ -238,7 +268,7 @@ class Binder:
         if operand is None:
             return None
         if kind == "mask":
-            return self.operands.mask_writer(operand)
+            return self._dpp_mask(i, self.operands.mask_writer(operand))
         if kind == "regs":
             writers: list[Writer] = []
             for n in range(operand.count):
@@ -246,7 +276,8 @@ class Binder:
                     writers.append(self.operands.scalar_writer(operand, n))
                 else:
                     masked = prefix != "unmasked"
-                    writers.append(self.operands.vector_writer(operand, n, masked))
+                    write = self.operands.vector_writer(operand, n, masked)
+                    writers.append(self._dpp_writer(i, write, operand, n))
 
             files = (self.state.vector, self.state.accumulation)
 
@@ -266,10 +297,10 @@ class Binder:
         machine = self.machine
         if type.bits == 16:
             write = self._half_writer(i, s, operand)
+        elif type.bits == 64 and modifiers.has_dpp(i):
+            write = self._wide_dpp_writer(i, operand)
         else:
-            write = self.operands.writer(operand, type, masked)
-        if i.encoding == "dpp" and operand.kind != "s":
-            write = self._dpp_writer(i, write, operand)
+            write = self._dpp_writer(i, self.operands.writer(operand, type, masked), operand)
         if i.encoding == "sdwa" and operand.kind == "v" and i.mods.get("dst_sel", 6) != 6:
             write = self._sdwa_writer(i, operand)
         if type.kind == "f":
@@ -292,10 +323,10 @@ class Binder:
         return write
 
     def _half_writer(self, i: Instruction, s: Semantics, operand: Operand) -> Writer:
-        write = self.operands.writer(operand, U32)
-        high = i.mods.get("op_sel", 0) >> 3 & 1
+        write = self._dpp_writer(i, self.operands.writer(operand, U32), operand)
+        high = operand.half == 2 or (not operand.half and i.mods.get("op_sel", 0) >> 3 & 1)
         target = self.operands.register(operand)
-        keeps = s.keeps_high or high
+        keeps = s.keeps_high or self.generation.keeps_half
 
         def store(x: Array) -> None:
             word = x.view(np.uint16).astype(np.uint32)
@@ -307,24 +338,50 @@ class Binder:
 
         return store
 
-    def _dpp_writer(self, i: Instruction, write: Writer, operand: Operand) -> Writer:
+    def _dpp_lanes(self, i: Instruction) -> Callable[[], Array]:
+        """Return a getter of the lanes that a DPP instruction may write."""
         machine, state = self.machine, self.state
-        lanes = np.array(modifiers.dpp_write_lanes(i))[None, :]
-        zero_fill = bool(i.mods.get("bound_ctrl"))
-        everything = bool(lanes.all()) and zero_fill
-        if everything:
+        lanes = np.array(modifiers.dpp_write_lanes(i, machine.lane_count))[None, :]
+        if modifiers.dpp_fills_zero(i):
+            return lambda: lanes
+
+        def allowed() -> Array:
+            _, reads = modifiers.dpp_source(machine, i, np.uint32(0), state.exec)
+            return np.logical_and(lanes, reads)
+
+        return allowed
+
+    def _dpp_mask(self, i: Instruction, write: Writer) -> Writer:
+        """Return a mask writer that clears the lanes that DPP keeps from writing."""
+        if not modifiers.has_dpp(i):
             return write
-        target = self.operands.register(operand)
+        allowed = self._dpp_lanes(i)
+        return lambda x: write(np.logical_and(x, allowed()))
+
+    def _dpp_writer(self, i: Instruction, write: Writer, operand: Operand, at: int = 0) -> Writer:
+        """Return a writer of one register that leaves lanes alone that DPP does not write."""
+        if operand.kind == "s" or not modifiers.has_dpp(i):
+            return write
+        allowed = self._dpp_lanes(i)
+        target = self.operands.register(operand, at)
 
         def merge(x: Array) -> None:
-            allowed = lanes
-            if not zero_fill:
-                _, reads = modifiers.dpp_source(machine, i, np.uint32(0), state.exec)
-                allowed = np.logical_and(lanes, reads)
             word = x if x.dtype == np.uint32 else x.view(np.uint32)
-            write(np.where(allowed, word, target))
+            write(np.where(allowed(), word, target))
 
         return merge
+
+    def _wide_dpp_writer(self, i: Instruction, operand: Operand) -> Writer:
+        low, high = (
+            self._dpp_writer(i, self.operands.vector_writer(operand, k), operand, k) for k in (0, 1)
+        )
+
+        def write(x: Array) -> None:
+            wide = x.view(np.uint64)
+            low(wide.astype(np.uint32))
+            high(np.right_shift(wide, np.uint64(32)).astype(np.uint32))
+
+        return write
 
     def _sdwa_writer(self, i: Instruction, operand: Operand) -> Writer:
         machine = self.machine
@@ -389,53 +446,3 @@ class Binder:
         if negate and type.kind == "f":
             get = mapped(get, machine.neg)
         return get
-
-
-class _Layout:
-    """Which operand each signature token takes."""
-
-    def __init__(self, i: Instruction, s: Semantics) -> None:
-        self._results: list[Operand | None] = []
-        operands = i.operands
-        at = 0
-        back = 0
-        for token in s.results:
-            prefix, _, kind = token.rpartition(".")
-            if kind in ("scc", "exec", "execbits", "branch", "jump"):
-                self._results.append(None)
-                continue
-            if kind == "regs" and i.mods.get("lds"):
-                self._results.append(None)
-                continue
-            if prefix in ("returned", "replaced") and not i.mods.get("sc0"):
-                self._results.append(None)
-                continue
-            self._results.append(operands[at])
-            at += 1
-            if prefix in ("both", "replaced"):
-                back += 1
-        start = at - back
-        self._sources: list[Operand | None] = []
-        self._indices: list[int] = []
-        count = 0
-        for token in s.sources:
-            if token in IMPLICIT:
-                self._sources.append(None)
-                self._indices.append(-1)
-                continue
-            place = start + count
-            self._sources.append(operands[place] if place < len(operands) else None)
-            self._indices.append(count)
-            count += 1
-
-    def result(self, k: int) -> Operand | None:
-        """Return the operand of result `k`, or None when it has none here."""
-        return self._results[k] if k < len(self._results) else None
-
-    def source(self, k: int) -> Operand | None:
-        """Return the operand of source `k`."""
-        return self._sources[k]
-
-    def explicit_index(self, k: int) -> int:
-        """Return the position of source `k` among the explicit sources."""
-        return self._indices[k]

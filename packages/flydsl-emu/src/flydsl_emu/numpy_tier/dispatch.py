@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from flydsl_emu.numpy_tier.memory import (
     MemoryAccess,
 )
 from flydsl_emu.numpy_tier.program import Program
-from flydsl_emu.numpy_tier.state import LANES, State
+from flydsl_emu.numpy_tier.state import State
+from flydsl_emu.semantics.generation import generation
 
 __all__ = ["DEFAULT_STEP_LIMIT", "Geometry", "LoadedCode", "LoadedKernel"]
 
@@ -32,6 +33,7 @@ Array = Any
 
 DEFAULT_STEP_LIMIT = 20_000_000_000
 BATCH_WAVES = 256
+_TTMP0 = 108
 _RELOCATION_ABS64 = 3
 _RELOCATION_RELATIVE64 = 13
 
@@ -44,11 +46,13 @@ class Geometry:
         grid: Workgroups along x, y, z.
         block: Threads along x, y, z.
         dynamic_lds: Bytes of LDS beyond the kernel's static ones.
+        lanes: Lanes of a wave; a launch sets it from the kernel.
     """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     dynamic_lds: int = 0
+    lanes: int = 64
 
     @property
     def threads(self) -> int:
@@ -58,7 +62,7 @@ class Geometry:
     @property
     def waves(self) -> int:
         """Waves of one workgroup."""
-        return (self.threads + LANES - 1) // LANES
+        return (self.threads + self.lanes - 1) // self.lanes
 
     @property
     def workgroups(self) -> int:
@@ -165,6 +169,7 @@ class LoadedKernel:
             UserError: The kernel accessed memory it may not, or never ends.
             TargetError: Something the emulator does not implement.
         """
+        geometry = replace(geometry, lanes=self.kernel.wave_size)
         record = LaunchRecord(self.kernel, geometry, self.program)
         if geometry.workgroups == 0:
             return record
@@ -206,7 +211,9 @@ class LoadedKernel:
         waves = groups * geometry.waves
         # The unified file of CDNA3 holds AGPRs above the vector registers; count them apart.
         agprs = 256 if kernel.agprs else 0
-        state = State(waves, min(kernel.vgprs + 8, 512) if not agprs else 264, agprs)
+        lane_count = geometry.lanes
+        vgprs = min(kernel.vgprs + 8, 512) if not agprs else 264
+        state = State(waves, vgprs, agprs, lane_count)
         group = np.repeat(np.arange(groups), geometry.waves)
         lds_size = kernel.descriptor.group_segment + geometry.dynamic_lds
         stride = (lds_size + 15) & ~15
@@ -218,9 +225,9 @@ class LoadedKernel:
             "LDS",
         )
         private = (kernel.descriptor.private_segment + 15) & ~15
-        lanes = np.arange(waves * LANES, dtype=np.int64).reshape(waves, LANES)
+        lanes = np.arange(waves * lane_count, dtype=np.int64).reshape(waves, lane_count)
         scratch = LocalMemory(
-            np.zeros(max(16, waves * LANES * private), np.uint8),
+            np.zeros(max(16, waves * lane_count * private), np.uint8),
             lanes * private,
             private,
             "FLY-U717",
@@ -269,7 +276,7 @@ class _Arguments:
 
 
 class _Setup:
-    """Initial register contents (amdhsa calling convention of gfx942 and gfx950)."""
+    """Initial register contents (LLVM's amdhsa calling convention)."""
 
     def __init__(self, kernel: Kernel, geometry: Geometry, arguments: _Arguments) -> None:
         self.kernel = kernel
@@ -290,19 +297,24 @@ class _Setup:
         gx, gy, _ = geometry.grid
         workgroup = (ids % gx, ids // gx % gy, ids // (gx * gy))
         at = self._user_sgprs(state)
-        descriptor = self.kernel.descriptor
-        for axis in descriptor.workgroup_id_axes:
-            state.scalar[at, :, 0] = workgroup[axis][batch.workgroup].astype(np.uint32)
-            at += 1
-        threads = np.arange(geometry.waves * LANES)
+        identifiers = [axis[batch.workgroup].astype(np.uint32) for axis in workgroup]
+        if generation(self.kernel.arch).ids_in_traps:
+            state.scalar[_TTMP0 + 9, :, 0] = identifiers[0]
+            state.scalar[_TTMP0 + 7, :, 0] = identifiers[1] | identifiers[2] << np.uint32(16)
+        else:
+            for axis in self.kernel.descriptor.workgroup_id_axes:
+                state.scalar[at, :, 0] = identifiers[axis]
+                at += 1
+        lanes = geometry.lanes
+        threads = np.arange(geometry.waves * lanes)
         bx, by, _ = geometry.block
         packed = threads % bx | threads // bx % by << 10 | threads // (bx * by) << 20
         inside = threads < geometry.threads
-        item = np.where(inside, packed, 0).astype(np.uint32).reshape(geometry.waves, LANES)
+        item = np.where(inside, packed, 0).astype(np.uint32).reshape(geometry.waves, lanes)
         state.vector[0] = np.tile(item, (batch.groups, 1))
         state.active = None
         state.live[...] = True
-        state.set_exec(np.tile(inside.reshape(geometry.waves, LANES), (batch.groups, 1)))
+        state.set_exec(np.tile(inside.reshape(geometry.waves, lanes), (batch.groups, 1)))
 
     def _user_sgprs(self, state: State) -> int:
         descriptor, arguments = self.kernel.descriptor, self.arguments
@@ -353,9 +365,8 @@ def _explained(
         place.append(f"workgroup ({index % gx}, {index // gx % gy}, {index // (gx * gy)})")
         place.append(f"wave {wave}")
         if fault.lane >= 0:
-            place.append(
-                f"lane {fault.lane} (thread {_thread(wave * LANES + fault.lane, geometry)})"
-            )
+            thread = _thread(wave * geometry.lanes + fault.lane, geometry)
+            place.append(f"lane {fault.lane} (thread {thread})")
     value = ", ".join(place)
     if instruction is not None:
         offset = instruction.pc - loaded.program.base

@@ -10,13 +10,11 @@ import numpy as np
 
 from flydsl_emu.numpy_tier.arithmetic import Arithmetic
 from flydsl_emu.numpy_tier.faults import KernelFault
-from flydsl_emu.numpy_tier.state import LANES, State, pack_mask, unpack_mask
+from flydsl_emu.numpy_tier.state import State, pack_mask, unpack_mask
 
 __all__ = ["Lanes"]
 
 Array = Any
-
-_LANE_ID = np.arange(LANES, dtype=np.uint32).reshape(1, LANES)
 
 
 @cache
@@ -29,6 +27,9 @@ class Lanes(Arithmetic):
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.lane_count = state.lanes
+        self._last_lane = np.uint32(state.lanes - 1)
+        self._lane_id = np.arange(state.lanes, dtype=np.uint32).reshape(1, state.lanes)
         self.rows = np.arange(state.waves)
 
     def exec(self) -> Array:
@@ -37,28 +38,28 @@ class Lanes(Arithmetic):
 
     def lane_id(self) -> Array:
         """Implement `VectorApi.lane_id`."""
-        return _LANE_ID
+        return self._lane_id
 
     def spread(self, x: Array) -> Array:
-        """Return a value as a full ``(waves, 64)`` array."""
-        return np.broadcast_to(x, (self.state.waves, LANES))
+        """Return a value as a full ``(waves, lanes)`` array."""
+        return np.broadcast_to(x, (self.state.waves, self.lane_count))
 
     def shuffle(self, x: Array, lanes: Sequence[int] | Array) -> Array:
         """Implement `VectorApi.shuffle`."""
         full = self.spread(x)
         if isinstance(lanes, (tuple, list)):
             return full[:, _static(tuple(lanes))]
-        index = np.bitwise_and(self.spread(lanes), 63).astype(np.intp)
+        index = np.bitwise_and(self.spread(lanes), self._last_lane).astype(np.intp)
         return np.take_along_axis(full, index, 1)
 
     def read_lane(self, x: Array, lane: Array) -> Array:
         """Implement `VectorApi.read_lane`."""
-        index = np.broadcast_to(np.bitwise_and(lane, 63), (self.state.waves, 1))[:, 0]
+        index = np.broadcast_to(np.bitwise_and(lane, self._last_lane), (self.state.waves, 1))[:, 0]
         return self.spread(x)[self.rows, index.astype(np.intp)][:, None]
 
     def write_lane(self, x: Array, element: Array, lane: Array) -> Array:
         """Implement `VectorApi.write_lane`."""
-        index = np.broadcast_to(np.bitwise_and(lane, 63), (self.state.waves, 1))[:, 0]
+        index = np.broadcast_to(np.bitwise_and(lane, self._last_lane), (self.state.waves, 1))[:, 0]
         out = np.array(self.spread(x))
         out[self.rows, index.astype(np.intp)] = np.broadcast_to(element, (self.state.waves, 1))[
             :, 0
@@ -75,13 +76,14 @@ class Lanes(Arithmetic):
 
     def ballot(self, mask: Array) -> Array:
         """Implement `VectorApi.ballot`."""
-        return pack_mask(self.spread(mask)).view(np.uint64)
+        words = pack_mask(self.spread(mask))
+        return words.astype(np.uint64) if words.shape[1] == 1 else words.view(np.uint64)
 
     def lanes(self, bits: Array) -> Array:
         """Implement `VectorApi.lanes`."""
         words = np.ascontiguousarray(np.broadcast_to(bits, (self.state.waves, 1)))
         halves = words.view(np.uint32)
-        return unpack_mask(halves[:, 0:1], halves[:, 1:2])
+        return unpack_mask(*(halves[:, k : k + 1] for k in range(self.state.mask_words)))
 
     def require(self, condition: Array, message: str) -> None:
         """Implement `VectorApi.require`."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from flydsl_emu.numpy_tier.lanes import Lanes
-from flydsl_emu.numpy_tier.state import LANES
 from flydsl_emu.semantics.matrix_plan import MatrixPlan, Side
 
 __all__ = ["Matrices"]
@@ -42,7 +41,7 @@ class Matrices(Lanes):
         waves = self.state.waves
         elements = self._elements(data, side)
         per_run = elements.shape[0] // side.splits
-        groups = LANES // (rows * blocks)
+        groups = self.lane_count // (rows * blocks)
         shaped = elements.reshape(side.splits, per_run, waves, groups, blocks, rows)
         ordered = shaped.transpose(2, 4, 5, 0, 3, 1)
         return ordered.reshape(waves, blocks, rows, side.splits * groups * per_run)
@@ -58,24 +57,24 @@ class Matrices(Lanes):
             return np.bitwise_or(low, np.left_shift(high, np.uint64(32))).view(np.float64)
         words = np.stack([self.spread(x) for x in data])
         dtype, count = _PACKED[side.format]
-        parts = words.view(dtype).reshape(len(data), waves, LANES, count)
+        parts = words.view(dtype).reshape(len(data), waves, self.lane_count, count)
         if side.format == "bf16":
             bits = np.left_shift(parts.astype(np.uint32), np.uint32(16))
             parts = bits.view(np.float32)
         ordered = parts.transpose(0, 3, 1, 2).astype(np.float64)
-        return ordered.reshape(len(data) * count, waves, LANES)
+        return ordered.reshape(len(data) * count, waves, self.lane_count)
 
     def _to_lanes(self, product: Array, plan: MatrixPlan) -> Array:
         """Return products as ``(elements, waves, 64)`` in the layout of the accumulator."""
         waves = self.state.waves
         if plan.accumulator == "f64" and plan.blocks > 1:
             # Rows of a block lie 16 lanes apart, as in the 16-row instruction.
-            return product.transpose(2, 0, 1, 3).reshape(1, waves, LANES)
+            return product.transpose(2, 0, 1, 3).reshape(1, waves, self.lane_count)
         group = plan.interleave
-        sets = LANES // plan.n
+        sets = self.lane_count // plan.n
         rows = plan.m * plan.blocks
         shaped = product.reshape(waves, rows // (group * sets), sets, group, plan.n)
-        return shaped.transpose(1, 3, 0, 2, 4).reshape(plan.results, waves, LANES)
+        return shaped.transpose(1, 3, 0, 2, 4).reshape(plan.results, waves, self.lane_count)
 
     def _accumulate(self, lanes: Array, c: Sequence[Array], plan: MatrixPlan) -> list[Array]:
         """Add the accumulator and return registers."""

@@ -11,7 +11,7 @@ import numpy as np
 from flydsl_emu.numpy_tier.faults import AccessFault, KernelFault
 from flydsl_emu.numpy_tier.host import FIRST, Allocations, flat_view
 from flydsl_emu.numpy_tier.matrices import Matrices
-from flydsl_emu.numpy_tier.state import LANES, State
+from flydsl_emu.numpy_tier.state import State
 from flydsl_emu.semantics.atomics import OPERATIONS
 
 __all__ = ["PRIVATE_APERTURE", "SHARED_APERTURE", "LocalMemory", "MemoryAccess"]
@@ -34,7 +34,7 @@ class LocalMemory:
 
     Attributes:
         data: ``uint8``, `stride` bytes for each owner.
-        base: Byte offset of each lane's owner, ``(waves, 1)`` or ``(waves, 64)``.
+        base: Byte offset of each lane's owner, ``(waves, 1)`` or ``(waves, lanes)``.
         size: Bytes that an owner may use.
         code: Error code of an access beyond them.
         name: For messages.
@@ -76,7 +76,11 @@ class MemoryAccess(Matrices):
 
     def _chosen(self, x: Array, lanes: Array | None) -> Array:
         full = self.spread(x)
-        return full.reshape(-1) if lanes is None else full[lanes // LANES, lanes % LANES]
+        return (
+            full.reshape(-1)
+            if lanes is None
+            else full[lanes // self.lane_count, lanes % self.lane_count]
+        )
 
     def _locate(
         self, space: str, address: Array, lanes: Array | None, total: int, write: bool
@@ -107,12 +111,12 @@ class MemoryAccess(Matrices):
     def _waves(self, lanes: Array | None) -> Array:
         """Return the wave of each accessing lane."""
         if lanes is None:
-            return np.repeat(self.rows, LANES)
-        return lanes // LANES
+            return np.repeat(self.rows, self.lane_count)
+        return lanes // self.lane_count
 
     def _placed(self, fault: KernelFault, lanes: Array | None, index: int) -> KernelFault:
         flat = index if lanes is None else int(lanes[index])
-        fault.wave, fault.lane = divmod(flat, LANES)
+        fault.wave, fault.lane = divmod(flat, self.lane_count)
         return fault
 
     # Loads and stores ----------------------------------------------------------------------------
@@ -125,12 +129,12 @@ class MemoryAccess(Matrices):
         lanes = self._lanes(mask)
         data, offsets = self._locate(space, address, lanes, size * count, False)
         values = _read(data, offsets, size, count)
-        shape = (self.state.waves, LANES)
+        shape = (self.state.waves, self.lane_count)
         if lanes is None:
             return [x.reshape(shape) for x in values]
         out = []
         for x in values:
-            full = np.zeros(self.state.waves * LANES, np.uint32)
+            full = np.zeros(self.state.waves * self.lane_count, np.uint32)
             full[lanes] = x
             out.append(full.reshape(shape))
         return out
@@ -225,14 +229,14 @@ class MemoryAccess(Matrices):
         dtype = operands[0].dtype
         if space == "flat":
             parts = self._apertures(address, mask)
-            old = np.zeros((self.state.waves, LANES), dtype)
+            old = np.zeros((self.state.waves, self.lane_count), dtype)
             for part, offset, where in parts:
                 got = self.atomic(part, operation, offset, operands, where)
                 old = np.where(where, got, old)
             return old
         lanes = self._lanes(mask)
         if lanes is None:
-            lanes = np.arange(self.state.waves * LANES)
+            lanes = np.arange(self.state.waves * self.lane_count)
         size = dtype.itemsize
         data, offsets = self._locate(space, address, lanes, size, True)
         if (offsets & (size - 1)).any():
@@ -242,9 +246,9 @@ class MemoryAccess(Matrices):
         memory = flat_view(size) if data is None else data.view(f"u{size}")
         index = offsets >> _SHIFT[size]
         values = [self._chosen(x, lanes) for x in operands]
-        old = np.zeros(self.state.waves * LANES, dtype)
+        old = np.zeros(self.state.waves * self.lane_count, dtype)
         old[lanes] = self._update(memory, index, values, operation)
-        return old.reshape(self.state.waves, LANES)
+        return old.reshape(self.state.waves, self.lane_count)
 
     def _update(self, memory: Array, index: Array, values: list[Array], operation: str) -> Array:
         """Apply the operation element by element, in order; return what was there before."""

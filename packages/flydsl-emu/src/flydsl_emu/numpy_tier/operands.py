@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flydsl_emu.decode.instruction import EXEC, SCC, VCC, Operand
+from flydsl_emu.decode.instruction import EXEC, NULL, SCC, VCC, Operand
 from flydsl_emu.numpy_tier.arithmetic import DTYPES
 from flydsl_emu.numpy_tier.memory import MemoryAccess
 from flydsl_emu.numpy_tier.state import pack_mask, unpack_mask
@@ -31,6 +31,10 @@ class Fixed:
 
 
 Getter = Fixed | Callable[[], Any]
+
+
+def _discard(_value: Array) -> None:
+    return None
 
 
 def called(getter: Getter) -> Callable[[], Any]:
@@ -60,6 +64,8 @@ class Operands:
     def register(self, operand: Operand, at: int = 0) -> Array:
         """Return the ``uint32`` array of one register of an operand."""
         state = self.state
+        if operand.kind == "s" and operand.index == NULL:
+            return state.scalar[operand.index]
         if operand.kind == "v":
             return state.vector[operand.index + at]
         if operand.kind == "a":
@@ -88,7 +94,7 @@ class Operands:
         if code == SCC:
             return lambda: state.scc.astype(np.uint32)
         at = VCC if code == 251 else EXEC
-        low, high = state.scalar[at], state.scalar[at + 1]
+        low, high = state.scalar[at], state.scalar[at + state.mask_words - 1]
         return lambda: np.equal(np.bitwise_or(low, high), 0).astype(np.uint32)
 
     def typed(self, operand: Operand, type: Type, half: int = 0) -> Getter:
@@ -149,14 +155,14 @@ class Operands:
         return get
 
     def mask(self, operand: Operand) -> Getter:
-        """Return the getter of a scalar pair (or constant) as a lane mask."""
+        """Return the getter of scalar registers (or a constant) as a lane mask."""
         if operand.constant:
             return Fixed(self.machine.lanes(self.machine.const(U64, int(operand.value))))
         if operand.index == EXEC:
             state = self.state
             return lambda: state.exec
-        low, high = self.register(operand), self.register(operand, 1)
-        return lambda: unpack_mask(low, high)
+        words = [self.register(operand, k) for k in range(self.state.mask_words)]
+        return lambda: unpack_mask(*words)
 
     def registers(self, operand: Operand) -> Getter:
         """Return the getter of the dwords of an operand, as a list."""
@@ -193,6 +199,8 @@ class Operands:
     def scalar_writer(self, operand: Operand, at: int = 0) -> Callable[[Array], None]:
         """Return the writer of one scalar register."""
         state = self.state
+        if operand.index == NULL:
+            return _discard
         code = operand.index + at
         target = state.scalar[code]
         follows = code in (EXEC, EXEC + 1)
@@ -229,40 +237,41 @@ class Operands:
         return write
 
     def exec_writer(self) -> Callable[[Array], None]:
-        """Return the writer of EXEC from a uniform ``uint64``."""
+        """Return the writer of EXEC from a uniform ``uint64``, or a ``uint32`` of 32 lanes."""
         state = self.state
-        low, high = state.scalar[EXEC], state.scalar[EXEC + 1]
+        registers = [state.scalar[EXEC], state.scalar[EXEC + 1]]
         shift = np.uint64(32)
 
         def write(x: Array) -> None:
-            wide = x.view(np.uint64)
-            first, second = wide.astype(np.uint32), np.right_shift(wide, shift).astype(np.uint32)
-            if state.active is None:
-                low[...], high[...] = first, second
-            else:
-                where = state.active[:, None]
-                np.copyto(low, first, where=where)
-                np.copyto(high, second, where=where)
+            words = [x.astype(np.uint32)]
+            if x.dtype.itemsize == 8:
+                words.append(np.right_shift(x.view(np.uint64), shift).astype(np.uint32))
+            for register, word in zip(registers, words, strict=False):
+                if state.active is None:
+                    register[...] = word
+                else:
+                    np.copyto(register, word, where=state.active[:, None])
             state.exec_written()
 
         return write
 
     def mask_writer(self, operand: Operand) -> Callable[[Array], None]:
-        """Return the writer of a lane mask to a scalar pair; idle lanes give 0."""
+        """Return the writer of a lane mask to scalar registers; idle lanes give 0."""
         state = self.state
-        low, high = self.scalar_writer(operand), self.scalar_writer(operand, 1)
-        spread = self.machine.spread
+        writers = [self.scalar_writer(operand, k) for k in range(state.mask_words)]
+        spread, ballot = self.machine.spread, self.machine.ballot
         if operand.index == EXEC:
             write_exec = self.exec_writer()
-            return lambda x: write_exec(pack_mask(spread(x) & state.exec).view(np.uint64))
+            narrow = np.uint32 if state.mask_words == 1 else np.uint64
+            return lambda x: write_exec(ballot(spread(x) & state.exec).astype(narrow))
 
         def write(x: Array) -> None:
             full = spread(x)
             if not state.full:
                 full = np.logical_and(full, state.exec)
             words = pack_mask(full)
-            low(words[:, 0:1])
-            high(words[:, 1:2])
+            for k, writer in enumerate(writers):
+                writer(words[:, k : k + 1])
 
         return write
 

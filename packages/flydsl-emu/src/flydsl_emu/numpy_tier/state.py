@@ -8,25 +8,24 @@ import numpy as np
 
 from flydsl_emu.decode.instruction import EXEC
 
-__all__ = ["LANES", "State", "pack_mask", "unpack_mask"]
+__all__ = ["State", "pack_mask", "unpack_mask"]
 
 Array = Any
 
-LANES = 64
 _FULL = np.uint32(0xFFFFFFFF)
 SCALAR_CODES = 256
 
 
 def pack_mask(mask: Array) -> Array:
-    """Return per-lane truth values ``(waves, 64)`` as dwords ``(waves, 2)``."""
+    """Return per-lane truth values ``(waves, lanes)`` as dwords ``(waves, lanes / 32)``."""
     packed = np.packbits(mask, axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view(np.uint32)
 
 
-def unpack_mask(low: Array, high: Array) -> Array:
-    """Return two dword columns ``(waves, 1)`` as per-lane truth values ``(waves, 64)``."""
-    words = np.concatenate((low, high), axis=1)
-    return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").view(np.bool_)
+def unpack_mask(*words: Array) -> Array:
+    """Return dword columns ``(waves, 1)`` as per-lane truth values ``(waves, 32 * words)``."""
+    joined = np.concatenate(words, axis=1) if len(words) > 1 else np.ascontiguousarray(words[0])
+    return np.unpackbits(joined.view(np.uint8), axis=1, bitorder="little").view(np.bool_)
 
 
 class State:
@@ -34,6 +33,8 @@ class State:
 
     Attributes:
         waves: Waves in the batch.
+        lanes: Lanes of a wave: 64 or 32.
+        mask_words: Scalar registers that hold a lane mask: 2 or 1.
         vector: VGPRs ``[register, wave, lane]``, dwords.
         accumulation: AGPRs, likewise.
         scalar: Scalar operands by encoding ``[code, wave, 1]``: SGPRs, VCC, M0, EXEC, apertures.
@@ -47,13 +48,15 @@ class State:
             to ended waves).
     """
 
-    def __init__(self, waves: int, vgprs: int, agprs: int) -> None:
+    def __init__(self, waves: int, vgprs: int, agprs: int, lanes: int = 64) -> None:
         self.waves = waves
-        self.vector = np.zeros((vgprs, waves, LANES), np.uint32)
-        self.accumulation = np.zeros((agprs, waves, LANES), np.uint32)
+        self.lanes = lanes
+        self.mask_words = lanes // 32
+        self.vector = np.zeros((vgprs, waves, lanes), np.uint32)
+        self.accumulation = np.zeros((agprs, waves, lanes), np.uint32)
         self.scalar = np.zeros((SCALAR_CODES, waves, 1), np.uint32)
         self.scc = np.zeros((waves, 1), np.bool_)
-        self.exec = np.ones((waves, LANES), np.bool_)
+        self.exec = np.ones((waves, lanes), np.bool_)
         self.live = np.ones(waves, np.bool_)
         self.active: Array | None = None
         self.mask = self.exec
@@ -64,15 +67,15 @@ class State:
     def set_exec(self, mask: Array) -> None:
         """Set EXEC of all waves from truth values."""
         words = pack_mask(mask)
-        self.scalar[EXEC] = words[:, 0:1]
-        self.scalar[EXEC + 1] = words[:, 1:2]
+        for k in range(self.mask_words):
+            self.scalar[EXEC + k] = words[:, k : k + 1]
         self.exec_written()
 
     def exec_written(self) -> None:
         """Follow a change of the EXEC registers."""
-        low, high = self.scalar[EXEC], self.scalar[EXEC + 1]
-        self.exec = unpack_mask(low, high)
-        self._every = bool((low == _FULL).all() and (high == _FULL).all())
+        words = [self.scalar[EXEC + k] for k in range(self.mask_words)]
+        self.exec = unpack_mask(*words)
+        self._every = all(bool((word == _FULL).all()) for word in words)
         self.refresh()
 
     def refresh(self) -> None:

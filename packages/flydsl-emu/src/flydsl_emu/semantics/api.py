@@ -24,7 +24,13 @@ Value = Any
 
 
 class VectorApi(Protocol):
-    """Operations on values; results are new values."""
+    """Operations on values; results are new values.
+
+    Attributes:
+        lane_count: Lanes of a wave, 64 or 32; fixed for a kernel.
+    """
+
+    lane_count: int
 
     # Constants and types -------------------------------------------------------------------------
     def const(self, type: Type, value: int | float) -> Value:
@@ -208,15 +214,15 @@ class VectorApi(Protocol):
         ...
 
     def shuffle(self, x: Value, lanes: Sequence[int] | Value) -> Value:
-        """Element of `x` from another lane: static lane numbers, or ``U32`` values modulo 64."""
+        """Element of `x` from another lane: static numbers, or ``U32`` modulo `lane_count`."""
         ...
 
     def read_lane(self, x: Value, lane: Value) -> Value:
-        """The element of one lane (uniform ``U32``, modulo 64), as a uniform value."""
+        """The element of one lane (uniform ``U32``, modulo `lane_count`), as a uniform value."""
         ...
 
     def write_lane(self, x: Value, element: Value, lane: Value) -> Value:
-        """`x` with the element of one lane (uniform, modulo 64) replaced."""
+        """`x` with the element of one lane (uniform, modulo `lane_count`) replaced."""
         ...
 
     def first_lane(self, mask: Value) -> Value:
@@ -228,11 +234,11 @@ class VectorApi(Protocol):
         ...
 
     def ballot(self, mask: Value) -> Value:
-        """A per-lane mask as a uniform ``U64``."""
+        """A per-lane mask as a uniform ``U64``; bits beyond the wave are 0."""
         ...
 
     def lanes(self, bits: Value) -> Value:
-        """A uniform ``U64`` as a per-lane mask."""
+        """A uniform ``U64`` as a per-lane mask; bits beyond the wave do not matter."""
         ...
 
     # Memory --------------------------------------------------------------------------------------

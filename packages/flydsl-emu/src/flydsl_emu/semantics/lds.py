@@ -111,7 +111,7 @@ def _transposed(bits: int) -> Callable[..., object]:
                 element = word * per_word + part
                 source = [
                     lane // 16 * 16 + element * (16 // per_lane) + lane % 16 // per_lane
-                    for lane in range(64)
+                    for lane in range(v.lane_count)
                 ]
                 pieces = [v.shuffle(w, source) for w in words]
                 field = v.bit_and(v.lane_id(), per_lane - 1)
@@ -142,17 +142,17 @@ def _pull(v: VectorApi, i: Instruction, active: Value, address: Value, data: Val
 @opcode("ds_permute_b32", "u32 = inst exec u32 u32")
 def _push(v: VectorApi, i: Instruction, active: Value, address: Value, data: Value) -> Value:
     """Each lane writes to the lane whose byte number it names; the highest writer wins."""
-    target = v.bit_and(v.shr(v.add(address, i.mod("offset")), 2), 63)
+    target = v.bit_and(v.shr(v.add(address, i.mod("offset")), 2), v.lane_count - 1)
     own, busy = v.lane_id(), v.convert(active, U32)
     result = v.bit_and(own, 0)
-    for lane in range(64):
+    for lane in range(v.lane_count):
         at = v.const(U32, lane)
         hit = v.bit_and(v.eq(own, v.read_lane(target, at)), v.ne(v.read_lane(busy, at), 0))
         result = v.select(hit, v.read_lane(data, at), result)
     return result
 
 
-def swizzle_lanes(offset: int) -> tuple[int, ...]:
+def swizzle_lanes(offset: int, lanes: int = 64) -> tuple[int, ...]:
     """Return the source lane of every lane for a ``ds_swizzle_b32`` offset."""
     if offset & 0xE000 == 0xE000:
         raise ValueError("FFT swizzles do not exist here")
@@ -161,17 +161,17 @@ def swizzle_lanes(offset: int) -> tuple[int, ...]:
         keep = offset & 31
         step = -rotate if offset >> 10 & 1 else rotate
         return tuple(
-            lane & ~31 | (lane & keep) | ((lane + step) & ~keep & 31) for lane in range(64)
+            lane & ~31 | (lane & keep) | ((lane + step) & ~keep & 31) for lane in range(lanes)
         )
     if offset & 0x8000:
-        return tuple(lane & ~3 | (offset >> 2 * (lane & 3) & 3) for lane in range(64))
+        return tuple(lane & ~3 | (offset >> 2 * (lane & 3) & 3) for lane in range(lanes))
     keep, set_, flip = offset & 31, offset >> 5 & 31, offset >> 10 & 31
-    return tuple(lane & ~31 | ((lane & keep | set_) ^ flip) & 31 for lane in range(64))
+    return tuple(lane & ~31 | ((lane & keep | set_) ^ flip) & 31 for lane in range(lanes))
 
 
 @opcode("ds_swizzle_b32", "u32 = inst exec u32")
 def _swizzle(v: VectorApi, i: Instruction, active: Value, data: Value) -> Value:
-    lanes = swizzle_lanes(i.mod("offset"))
+    lanes = swizzle_lanes(i.mod("offset"), v.lane_count)
     return v.shuffle(v.select(active, data, v.const(U32, 0)), lanes)
 
 

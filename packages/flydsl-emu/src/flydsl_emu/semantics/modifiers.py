@@ -11,16 +11,18 @@ from flydsl_emu.semantics.value_types import F16, F32, F64, U32, U64, Type
 
 __all__ = [
     "clamp",
+    "dpp8_lanes",
+    "dpp_fills_zero",
     "dpp_lanes",
     "dpp_source",
     "dpp_write_lanes",
+    "has_dpp",
     "output_scale",
     "sdwa_result",
     "sdwa_source",
     "sign_modified",
 ]
 
-LANES = 64
 _SELECT_SIZE = (8, 8, 8, 8, 16, 16, 32)
 _SELECT_SHIFT = (0, 8, 16, 24, 0, 16, 0)
 
@@ -50,22 +52,27 @@ def output_scale(v: VectorApi, x: Value, omod: int) -> Value:
 
 
 # DPP ---------------------------------------------------------------------------------------------
+def has_dpp(i: Instruction) -> bool:
+    """Return whether the first source of an instruction comes from other lanes."""
+    return "dpp_ctrl" in i.mods or "dpp8" in i.mods
+
+
 @cache
-def dpp_lanes(control: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+def dpp_lanes(control: int, lanes: int = 64) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     """Return the source lane of every lane for a DPP control, and whether it exists.
 
     Raises:
         ValueError: A reserved control.
     """
-    lanes, valid = [], []
-    for lane in range(LANES):
-        source, exists = _dpp_source_lane(control, lane)
-        lanes.append(source if exists else lane)
+    sources, valid = [], []
+    for lane in range(lanes):
+        source, exists = _dpp_source_lane(control, lane, lanes)
+        sources.append(source if exists else lane)
         valid.append(exists)
-    return tuple(lanes), tuple(valid)
+    return tuple(sources), tuple(valid)
 
 
-def _dpp_source_lane(control: int, lane: int) -> tuple[int, bool]:
+def _dpp_source_lane(control: int, lane: int, lanes: int) -> tuple[int, bool]:
     row, at = lane & ~15, lane & 15
     kind, amount = control >> 4, control & 15
     if control < 0x100:
@@ -78,11 +85,13 @@ def _dpp_source_lane(control: int, lane: int) -> tuple[int, bool]:
         return row | (at - amount) & 15, True
     if kind == 0x15:
         return row | amount, True
+    if kind == 0x16:
+        return row | at ^ amount, True
     whole = {
-        0x130: (lane + 1, lane < 63),
-        0x134: ((lane + 1) % 64, True),
+        0x130: (lane + 1, lane < lanes - 1),
+        0x134: ((lane + 1) % lanes, True),
         0x138: (lane - 1, lane > 0),
-        0x13C: ((lane - 1) % 64, True),
+        0x13C: ((lane - 1) % lanes, True),
         0x140: (row | 15 - at, True),
         0x141: (lane & ~7 | 7 - (lane & 7), True),
         0x142: (row - 1, row > 0),
@@ -93,18 +102,41 @@ def _dpp_source_lane(control: int, lane: int) -> tuple[int, bool]:
     return whole[control]
 
 
-def dpp_write_lanes(i: Instruction) -> tuple[bool, ...]:
+@cache
+def dpp8_lanes(selects: int, lanes: int) -> tuple[int, ...]:
+    """Return the source lane of every lane for DPP8: three bits for each lane of a group of 8."""
+    return tuple(lane & ~7 | selects >> 3 * (lane & 7) & 7 for lane in range(lanes))
+
+
+def dpp_fills_zero(i: Instruction) -> bool:
+    """Return whether a lane whose source does not exist or execute reads 0 (else: keeps its own).
+
+    DPP8 has no bound control; it always reads 0.
+    """
+    return bool(i.mod("bound_ctrl")) or "dpp8" in i.mods
+
+
+def dpp_write_lanes(i: Instruction, lanes: int = 64) -> tuple[bool, ...]:
     """Return the lanes that row and bank masks let a DPP instruction write."""
-    rows, banks = i.mod("row_mask"), i.mod("bank_mask")
+    rows, banks = i.mod("row_mask", 15), i.mod("bank_mask", 15)
     return tuple(
-        bool(rows >> lane // 16 & 1 and banks >> lane % 16 // 4 & 1) for lane in range(LANES)
+        bool(rows >> lane // 16 & 1 and banks >> lane % 16 // 4 & 1) for lane in range(lanes)
     )
 
 
 def dpp_source(v: VectorApi, i: Instruction, x: Value, active: Value) -> tuple[Value, Value]:
-    """Return the moved source and the lanes that read a lane that exists and executes."""
-    lanes, exists = dpp_lanes(i.mod("dpp_ctrl"))
-    reads = v.bit_and(v.shuffle(active, lanes), v.lanes(v.const(U64, _bits(exists))))
+    """Return the moved source and the lanes that read a lane that exists and executes.
+
+    With ``fi`` (fetch inactive) lanes that do not execute are read as well.
+    """
+    if "dpp8" in i.mods:
+        lanes = dpp8_lanes(i.mods["dpp8"], v.lane_count)
+        exists = (True,) * v.lane_count
+    else:
+        lanes, exists = dpp_lanes(i.mod("dpp_ctrl"), v.lane_count)
+    reads = v.lanes(v.const(U64, _bits(exists)))
+    if not i.mod("fi"):
+        reads = v.bit_and(v.shuffle(active, lanes), reads)
     return v.shuffle(x, lanes), reads
 
 

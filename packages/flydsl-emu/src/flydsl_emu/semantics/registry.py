@@ -16,6 +16,7 @@ assembler order:
 - ``imm``: an immediate field, as a Python int;
 - ``both.`` before a result type: that operand is a source as well;
 - ``always.`` or ``unmasked.`` before a result type: written whatever EXEC says;
+- ``optional.`` before a result type: encodings without a destination operand leave it out;
 - ``branch`` as a result: a uniform condition under which the wave goes to the branch target;
 - ``jump`` as a result: a uniform ``U64`` address at which the wave goes on.
 

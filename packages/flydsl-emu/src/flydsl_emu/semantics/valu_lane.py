@@ -9,8 +9,6 @@ from flydsl_emu.semantics.value_types import U32
 
 __all__: list[str] = []
 
-LANES = 64
-
 
 @opcode("v_readfirstlane_b32", "u32 = exec u32")
 def _read_first(v: VectorApi, active: Value, x: Value) -> Value:
@@ -47,7 +45,7 @@ def _exchange(
     v: VectorApi, i: Instruction, active: Value, first: Value, second: Value, rows: int
 ) -> tuple[Value, Value]:
     """Swap the odd groups of `rows` lanes of one register with the even ones of the other."""
-    partner = tuple(lane ^ rows for lane in range(LANES))
+    partner = tuple(lane ^ rows for lane in range(v.lane_count))
     upper = v.ne(v.bit_and(v.lane_id(), rows), 0)
     from_second = v.shuffle(second, partner)
     from_first = v.shuffle(first, partner)

@@ -1,0 +1,38 @@
+"""What differs between instruction-set generations beyond the opcodes themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+__all__ = ["Generation", "generation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Conventions of one generation (LLVM's AMDGPU usage document).
+
+    Attributes:
+        keeps_half: A 16-bit result leaves the other half of its register alone, whatever the
+            opcode.
+        ids_in_traps: Workgroup ids arrive in trap temporaries: x in TTMP9, y and z as the halves
+            of TTMP7.
+        unified_file: Accumulation registers exist.
+    """
+
+    keeps_half: bool
+    ids_in_traps: bool
+    unified_file: bool
+
+
+_CDNA = Generation(False, False, True)
+_GFX11 = Generation(True, False, False)
+_GFX12 = Generation(True, True, False)
+
+
+@cache
+def generation(arch: str) -> Generation:
+    """Return the generation of an architecture name such as ``"gfx1100"``."""
+    if arch.startswith("gfx12"):
+        return _GFX12
+    return _GFX11 if arch.startswith("gfx11") else _CDNA
