@@ -19,7 +19,8 @@ from flydsl.runtime.abi import (
 )
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.numpy_tier import Allocation, Geometry, LoadedCode, LoadedKernel
-from flydsl_emu.report.collecting import deliver, wanted
+from flydsl_emu.observers import observers_of
+from flydsl_emu.report.collecting import remember
 from flydsl_emu.report.model import CONSTANTS
 from flydsl_emu.settings import DEVICES, STEP_LIMIT
 
@@ -154,11 +155,16 @@ class EmulatorRuntime:
         geometry = Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds)
         _check(kernel, geometry)
         kernarg = ctypes.string_at(launch.kernarg, launch.kernarg_size)
-        observer = wanted(kernel.kernel)
         allocations = [*self._extents(launch, kernel), *self._shared]
         allocations += [allocation for _, allocation in self._owned.values()]
-        record = kernel.launch(geometry, kernarg, allocations, STEP_LIMIT.get(), observer)
-        deliver(record, observer)
+        observers = observers_of(kernel, geometry, tuple(allocations))
+        record = None
+        try:
+            record = kernel.launch(geometry, kernarg, allocations, STEP_LIMIT.get(), observers)
+        finally:
+            if observers is not None:
+                observers.finished(record)
+        remember(record)
 
     @staticmethod
     def _extents(launch: FlyLaunch, kernel: LoadedKernel) -> Iterator[Allocation]:

@@ -186,7 +186,8 @@ class LoadedKernel:
                 _Setup(self.kernel, geometry, arguments).fill(batch, first)
                 for bound in batch.blocks.values():
                     bound.waves = 0
-                batch.machine.observe = None
+                batch.first = first
+                batch.plain()
                 if observer is not None:
                     observer.batch(batch)
                 try:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from flydsl.errors import TargetError, UserError
+from flydsl_emu.decode import Instruction
 from flydsl_emu.numpy_tier.binding import Binder
 from flydsl_emu.numpy_tier.faults import KernelFault
 from flydsl_emu.numpy_tier.memory import MemoryAccess
@@ -26,6 +27,22 @@ __all__ = ["Batch", "BoundBlock", "Limits"]
 Array = Any
 
 _PATIENCE = 64
+
+
+Wrap = Callable[[Instruction, Callable[[], Any]], Callable[[], Any]]
+Observe = Callable[[str, Array, int, Array, bool], None]
+
+
+def _nothing() -> None:
+    return None
+
+
+def _both(first: Observe, second: Observe) -> Observe:
+    def call(space: str, addresses: Array, size: int, waves: Array, write: bool) -> None:
+        first(space, addresses, size, waves, write)
+        second(space, addresses, size, waves, write)
+
+    return call
 
 
 @dataclass(slots=True)
@@ -58,6 +75,9 @@ class Batch:
         program: The kernel.
         machine: Registers and memory.
         workgroup: Index within the batch of each wave's workgroup.
+
+    Attributes:
+        first: Index in the launch of the batch's first workgroup.
     """
 
     def __init__(self, program: Program, machine: MemoryAccess, workgroup: Array) -> None:
@@ -67,18 +87,53 @@ class Batch:
         self.workgroup = workgroup
         self.groups = int(workgroup.max()) + 1 if len(workgroup) else 0
         self.parked = np.zeros(self.state.waves, np.bool_)
+        self.first = 0
         self.binder = Binder(machine, program.kernel.name, program.kernel.arch)
         self.blocks: dict[int, BoundBlock] = {}
         self._backward = 0
         self._turn = 0
+        self._wraps: tuple[Wrap, ...] = ()
 
     # Blocks --------------------------------------------------------------------------------------
+    def instrument(self, wrap: Wrap) -> None:
+        """Run instructions through `wrap` as well, until `plain` is called.
+
+        Args:
+            wrap: Called once for each instruction with the closure that executes it (one that does
+                nothing for instructions that the scheduler executes); returns the closure to run
+                instead, which must return what the original returns.
+        """
+        self.blocks.clear()
+        self._wraps = (*self._wraps, wrap)
+
+    def observe(self, function: Observe) -> None:
+        """Call `function` with every memory access as well, until `plain` is called.
+
+        Its arguments are those of `MemoryAccess.observe`.
+        """
+        if self.machine.observe is not None:
+            function = _both(self.machine.observe, function)
+        self.machine.observe = function
+
+    def plain(self) -> None:
+        """Drop what `instrument` and `observe` set up."""
+        if self._wraps:
+            self.blocks.clear()
+        self._wraps = ()
+        self.machine.observe = None
+
     def _bound(self, pc: int) -> BoundBlock:
         block = self.program.block(pc)
         body = [self.binder.bind(i) for i in block.body]
         finish = None
         if block.end in ("conditional", "jump") and block.last is not None:
             finish = self.binder.bind(block.last)
+        for wrap in self._wraps:
+            body = [wrap(i, run) for i, run in zip(block.instructions, body, strict=False)]
+            if finish is not None and block.last is not None:
+                finish = wrap(block.last, finish)
+            elif block.last is not None and len(body) == len(block.body):
+                body.append(wrap(block.last, _nothing))
         bound = self.blocks[pc] = BoundBlock(block, body, finish)
         return bound
 
@@ -135,7 +190,7 @@ class Batch:
                 step()
         except KernelFault as fault:
             at = len(bound.body) - operator.length_hint(steps) - 1
-            fault.args = (*fault.args, bound.block.body[at])
+            fault.args = (*fault.args, bound.block.instructions[at])
             raise
 
     def _advance(self, bound: BoundBlock) -> int | None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from flydsl.plugins.manager import plugin_manager
-from flydsl_emu.codeobject import Kernel
-from flydsl_emu.numpy_tier import LaunchRecord
+from flydsl_emu.numpy_tier import Allocation, Geometry, LaunchRecord, LoadedKernel
+from flydsl_emu.numpy_tier.engine import Batch
+from flydsl_emu.observers import Observer, watching
 from flydsl_emu.report.counting import AccessCounter
 from flydsl_emu.report.execution import ExecutionReport, build_report
 from flydsl_emu.report.model import CONSTANTS
 
-__all__ = ["collect", "deliver", "last_report", "wanted"]
+__all__ = ["collect", "last_report", "remember"]
 
-_collectors: ContextVar[tuple[list[ExecutionReport], ...]] = ContextVar(
-    "flydsl_emu_collectors", default=()
-)
 _CACHE = "emulator reports"
 
 
@@ -32,11 +29,35 @@ def collect() -> Iterator[list[ExecutionReport]]:
         print(reports[0])
     """
     reports: list[ExecutionReport] = []
-    token = _collectors.set((*_collectors.get(), reports))
-    try:
+
+    def watcher(
+        kernel: LoadedKernel,
+        geometry: Geometry,  # noqa: ARG001
+        allocations: tuple[Allocation, ...],  # noqa: ARG001
+    ) -> Observer:
+        return _Collecting(kernel, reports)
+
+    with watching(watcher):
         yield reports
-    finally:
-        _collectors.reset(token)
+
+
+class _Collecting:
+    """Counts the accesses of one launch and adds its report to a list."""
+
+    def __init__(self, kernel: LoadedKernel, reports: list[ExecutionReport]) -> None:
+        constants = CONSTANTS[kernel.kernel.arch]
+        self._counter = AccessCounter(
+            int(constants["line"].value), int(constants["lds_banks"].value)
+        )
+        self._reports = reports
+
+    def batch(self, batch: Batch) -> None:
+        self._counter.batch(batch)
+
+    def finished(self, record: LaunchRecord | None) -> None:
+        if record is not None:
+            self._reports.append(build_report(record, self._counter))
+            plugin_manager().cache(_CACHE)["counted"] = (record, self._counter)
 
 
 def last_report() -> ExecutionReport | None:
@@ -44,26 +65,14 @@ def last_report() -> ExecutionReport | None:
 
     Memory traffic and the modelled time are in it only if the launch ran inside `collect`.
     """
-    latest = plugin_manager().cache(_CACHE).get("last")
-    if latest is None:
+    cache = plugin_manager().cache(_CACHE)
+    record: LaunchRecord | None = cache.get("last")
+    if record is None:
         return None
-    record, counter = latest
-    return build_report(record, counter)
+    counted, counter = cache.get("counted", (None, None))
+    return build_report(record, counter if counted is record else None)
 
 
-def wanted(kernel: Kernel) -> AccessCounter | None:
-    """Return a counter for a launch that somebody watches, else None."""
-    if not _collectors.get():
-        return None
-    constants = CONSTANTS[kernel.arch]
-    return AccessCounter(int(constants["line"].value), int(constants["lds_banks"].value))
-
-
-def deliver(record: LaunchRecord, counter: AccessCounter | None) -> None:
-    """Hand a finished launch to the collectors."""
-    plugin_manager().cache(_CACHE)["last"] = (record, counter)
-    collectors = _collectors.get()
-    if collectors:
-        report = build_report(record, counter)
-        for reports in collectors:
-            reports.append(report)
+def remember(record: LaunchRecord) -> None:
+    """Keep the launch that `last_report` tells about."""
+    plugin_manager().cache(_CACHE)["last"] = record

@@ -51,7 +51,7 @@ class AccessCounter:
 
     def batch(self, batch: Batch) -> None:
         """Attach to a batch that is about to run."""
-        batch.machine.observe = self.access
+        batch.observe(self.access)
 
     def access(self, space: str, addresses: Array, size: int, waves: Array, write: bool) -> None:
         """Record one instruction's accesses.
