@@ -60,11 +60,15 @@ def _view(iterator: Any, layout: Any) -> Any:
 
 
 def _iterator(tensor: Any) -> Any:
-    return tensor.pointer if isinstance(tensor, View) else tensor.base
+    return tensor.pointer if isinstance(tensor, View) else fl.get_iter(tensor)
+
+
+def _layout(tensor: Any) -> Any:
+    return tensor.layout if isinstance(tensor, View) else fl.get_layout(tensor)
 
 
 def _leaf(x: Any, what: str) -> Leaf:
-    if isinstance(x, tuple) or x is None:
+    if not isinstance(x, int | fl.DynamicLeaf):
         raise UserTypeError(f"{what} is not a single integer", code="FLY-U318", value=str(x))
     leaf: Leaf = x
     return leaf
@@ -135,6 +139,7 @@ _QUERIES = (
     "complement",
     "right_inverse",
     "left_inverse",
+    "nullspace",
     "make_layout_like",
     "make_fragment_layout_like",
     "crd2idx",
@@ -169,13 +174,14 @@ ALGEBRA: Mapping[str, Function] = MappingProxyType(
         "crd2idx": lambda coord, layout: fl.crd2idx(coord, layout_of(layout)),
         "make_view": _view,
         "get_iter": _iterator,
-        "get_layout": layout_of,
-        "get_shape": lambda x: layout_of(x).shape,
-        "get_stride": lambda x: layout_of(x).stride,
+        "get_layout": _layout,
+        "get_shape": _of_layout(fl.get_shape),
+        "get_stride": _of_layout(fl.get_stride),
+        "max_common_layout": lambda a, b: fl.max_common_layout(layout_of(a), layout_of(b)),
         "get_scalar": lambda x: _leaf(x, "the tuple"),
-        "composed_get_inner": lambda x: x.inner,
-        "composed_get_offset": lambda x: x.offset,
-        "composed_get_outer": lambda x: x.outer,
+        "composed_get_inner": fl.composed_get_inner,
+        "composed_get_offset": fl.composed_get_offset,
+        "composed_get_outer": fl.composed_get_outer,
         "get": _get,
         "slice": _slice,
         "dice": _of_layout(fl.dice),

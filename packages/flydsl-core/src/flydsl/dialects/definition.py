@@ -135,6 +135,8 @@ _ALGEBRA = {
     "composition": _pure("outer inner"),
     "right_inverse": _pure("layout"),
     "left_inverse": _pure("layout"),
+    "nullspace": _pure("layout"),
+    "max_common_layout": _pure("lhs rhs"),
     "tile_to_shape": _pure("block trg_shape ord_shape"),
     "recast_layout": _pure("src", "new_type_bits old_type_bits"),
     "crd2idx": _pure("coord layout"),

@@ -116,6 +116,7 @@ __all__ = [
     "make_tiled_copy",
     "make_tiled_mma",
     "make_view",
+    "max_common_layout",
     "memref_alloca",
     "memref_load",
     "memref_load_vec",
@@ -124,6 +125,7 @@ __all__ = [
     "mma_atom_call",
     "mma_atom_call_ssa",
     "mma_make_fragment",
+    "nullspace",
     "pack",
     "prepend",
     "print_",
@@ -207,6 +209,8 @@ complement = Builder("complement")
 composition = Builder("composition")
 right_inverse = Builder("right_inverse")
 left_inverse = Builder("left_inverse")
+nullspace = Builder("nullspace")
+max_common_layout = Builder("max_common_layout")
 tile_to_shape = Builder("tile_to_shape")
 recast_layout = Builder("recast_layout")
 crd2idx = Builder("crd2idx")

@@ -1,8 +1,9 @@
 """The expression language (``import flydsl.expr as fx``): what kernels are written with.
 
-Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` (algebra),
-`pointers`, `tensors`, `storage` and `shared` (memory), `annotations`. Operations: `copying`, `gpu`,
-`math_ops`, `extremes`, `arith`, `fast` (fast-math flags), `static` (compile-time control).
+Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` and
+`layout_questions` (algebra), `pointers`, `tensors`, `storage` and `shared` (memory), `annotations`.
+Operations: `copying`, `gpu`, `math_ops`, `extremes`, `arith`, `fast` (fast-math flags), `static`
+(compile-time control).
 Inside: `ambient` (the trace in progress), `emit` and `locations` (operations and where they come
 from), `wrapping` (IR values as DSL values), `values`, `stored`, `lanes`, `enums`.
 
@@ -43,6 +44,11 @@ from flydsl.expr.layout_functions import (
     make_layout_like, make_ordered_layout, make_tile, prepend, raked_product, recast_layout,
     right_inverse, select, size, slice, take, tile_to_shape, tiled_divide, tiled_product,
     zipped_divide, zipped_product,
+)  # fmt: skip
+from flydsl.expr.layout_questions import (
+    compatible, congruent, is_bijective, is_injective, is_profile_congruent,
+    is_profile_weakly_congruent, is_surjective, make_layout_tv, max_common_layout,
+    max_common_vector, nullspace, weakly_congruent,
 )  # fmt: skip
 from flydsl.expr.layouts import IntTupleValue, LayoutValue
 from flydsl.expr.tuple_functions import (
@@ -281,11 +287,13 @@ __all__ = [
     "cmpf",
     "cmpi",
     "coalesce",
+    "compatible",
     "complement",
     "composed_get_inner",
     "composed_get_offset",
     "composed_get_outer",
     "composition",
+    "congruent",
     "const_expr",
     "coprofile",
     "copy",
@@ -343,6 +351,11 @@ __all__ = [
     "int_tuple_sub",
     "inttoptr",
     "ipowi",
+    "is_bijective",
+    "is_injective",
+    "is_profile_congruent",
+    "is_profile_weakly_congruent",
+    "is_surjective",
     "isfinite",
     "isinf",
     "isnan",
@@ -365,6 +378,7 @@ __all__ = [
     "make_int_tuple",
     "make_layout",
     "make_layout_like",
+    "make_layout_tv",
     "make_ordered_layout",
     "make_ptr",
     "make_rmem_tensor",
@@ -374,6 +388,8 @@ __all__ = [
     "make_view",
     "math",
     "max",
+    "max_common_layout",
+    "max_common_vector",
     "maximumf",
     "maxnumf",
     "memref_alloca",
@@ -384,6 +400,7 @@ __all__ = [
     "min",
     "minimumf",
     "minnumf",
+    "nullspace",
     "num_warp_threads",
     "numeric",
     "ones_like",
@@ -426,12 +443,13 @@ __all__ = [
     "to_llvm_ptr",
     "trunc",
     "vector",
+    "weakly_congruent",
     "zeros_like",
     "zipped_divide",
     "zipped_product",
 ]  # fmt: skip
 
-_PLAIN = frozenset({"Basis", "ComposedLayout", "E", "Layout", "Swizzle", "Tile"})
+_PLAIN = frozenset({"Basis", "ComposedLayout", "CoordSwizzle", "E", "Layout", "Swizzle", "Tile"})
 
 
 def __getattr__(name: str) -> Any:

@@ -70,12 +70,14 @@ __all__ = [
 # Constructors
 
 
-def make_layout(shape: Any, stride: Any) -> Any:
-    """Return the layout ``shape:stride``.
+def make_layout(shape: Any, stride: Any = None) -> Any:
+    """Return the layout ``shape:stride``; without a stride, compact with the first mode fastest.
 
     Raises:
         UserError: The nesting of shape and stride differs.
     """
+    if stride is None:
+        return make_ordered_layout(shape, 0)
     return apply("make_layout", make_int_tuple(shape), _stride(stride))
 
 
@@ -209,7 +211,8 @@ def take(x: Any, begin: int, end: int) -> Any:
 
 def select(x: Any, indices: Sequence[int]) -> Any:
     """Return the modes with these indices; one mode is unwrapped."""
-    return apply("select", x, indices=tuple(indices))
+    chosen = tuple(indices) if isinstance(indices, list) else indices
+    return apply("select", x, indices=chosen)
 
 
 def group(x: Any, begin: int, end: int) -> Any:
@@ -334,7 +337,7 @@ def recast_layout(layout: Any, old_bits: Any, new_bits: Any) -> Any:
         old_bits: Width now, in bits, or a numeric class.
         new_bits: Width wanted, in bits, or a numeric class.
     """
-    old, new = (bits if isinstance(bits, int) else bits.width for bits in (old_bits, new_bits))
+    old, new = (getattr(bits, "width", bits) for bits in (old_bits, new_bits))
     return apply("recast_layout", layout, new_type_bits=new, old_type_bits=old)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.errors import UserTypeError
 from flydsl.expr.emit import located
 from flydsl.expr.layouts import IntTupleValue, apply, scalar_result, tuple_value
 from flydsl.expr.numeric import Boolean
@@ -78,15 +79,21 @@ def _modes(modes: tuple[Any, ...]) -> Any:
 
 def rank(x: Any) -> int:
     """Return the number of top-level modes of a tuple, layout or tensor; 1 for a leaf."""
-    if isinstance(x, (tuple, list)):
-        return len(x)
-    return int(getattr(x, "rank", 1))
+    if is_plain(x):
+        from flydsl import layout
+
+        return layout.rank(tuple_value(plain(x)))
+    return len(x) if isinstance(x, (tuple, list)) else int(getattr(x, "rank", 1))
 
 
 def depth(x: Any) -> int:
     """Return the nesting depth; 0 for a leaf."""
+    if is_plain(x):
+        from flydsl import layout
+
+        return layout.depth(tuple_value(plain(x)))
     if isinstance(x, (tuple, list)):
-        return 1 + max((depth(item) for item in x), default=0)
+        return 1 + max(depth(item) for item in x)
     if isinstance(x, IntTupleValue):
         return depth(x.kind.value)
     return int(getattr(x, "depth", 0))
@@ -102,19 +109,43 @@ def get_scalar(x: Any) -> Any:
 
 
 def get_leaves(x: Any, dynamic_only: bool = False) -> tuple[Any, ...]:
-    """Return the leaves of an integer tuple, flattened; only run-time ones if asked."""
+    """Return the leaves of a tuple or layout in reading order; only run-time ones if asked."""
+    if is_plain(x):
+        from flydsl import layout
+
+        return layout.get_leaves(tuple_value(plain(x)), dynamic_only)
     if isinstance(x, IntTupleValue):
         x = x.to_python()
+    elif isinstance(x, FlyValue):
+        x = _parts(x)
     if isinstance(x, (tuple, list)):
         return tuple(leaf for item in x for leaf in get_leaves(item, dynamic_only))
-    return () if dynamic_only and is_plain(x) else (x,)
+    return (x,)
+
+
+_PARTS = {
+    "composed_layout": ("composed_get_inner", "composed_get_offset", "composed_get_outer"),
+    "layout": ("get_shape", "get_stride"),
+    "coord_tensor": ("get_iter", "get_layout"),
+    "memref": ("get_layout",),
+}
+
+
+def _parts(x: FlyValue) -> tuple[Any, ...]:
+    """Return what the text of a layout or tensor consists of, in reading order."""
+    names = _PARTS.get(x.kind.mnemonic)
+    if names is None:
+        raise UserTypeError("this object has no integer leaves", code="FLY-U116", value=x)
+    return tuple(apply(name, x) for name in names)
 
 
 def has_none(x: Any) -> bool:
     """Return whether a coordinate leaves a mode free."""
-    if isinstance(x, (tuple, list)):
-        return any(has_none(item) for item in x)
-    return x is None
+    if is_plain(x):
+        from flydsl import layout
+
+        return layout.has_none(tuple_value(plain(x)))
+    return isinstance(x, (tuple, list)) and any(has_none(item) for item in x)
 
 
 def int_tuple_add(a: Any, b: Any) -> Any:

@@ -67,9 +67,12 @@ from flydsl.layout.predicates import (
 )
 from flydsl.layout.products import (
     compatible,
+    congruent,
+    has_none,
     int_tuple_product,
     int_tuple_product_each,
     int_tuple_product_like,
+    weakly_congruent,
 )
 from flydsl.layout.queries import (
     composed_get_inner,
@@ -98,11 +101,9 @@ from flydsl.layout.text import parse, to_text
 from flydsl.layout.tuples import (
     IntTuple,
     ceil_div,
-    congruent,
     elem_less,
     equal,
     format_tuple,
-    has_none,
     int_tuple_add,
     int_tuple_div,
     int_tuple_mod,
@@ -111,7 +112,6 @@ from flydsl.layout.tuples import (
     make_int_tuple,
     normalize,
     shape_div,
-    weakly_congruent,
 )
 from flydsl.layout.walk import (
     dynamic_leaves,

@@ -54,6 +54,9 @@ def _congruent_profile(a: IntTuple, b: IntTuple) -> bool:
 class ComposedLayout(Drawable):
     """The function x -> inner(offset + outer(x)).
 
+    The sum is computed in 64 bits unless the parts of it that are known show that 32 suffice; a
+    32-bit run-time offset is taken to leave room for what a static outer layout adds to it.
+
     Attributes:
         inner: Layout, Swizzle or CoordSwizzle.
         offset: Nested like what `outer` maps to.
@@ -182,7 +185,8 @@ class ComposedLayout(Drawable):
         rest = self.outer.sliced(coord)
         if isinstance(self.outer, ComposedLayout):
             return self.with_outer(rest)
-        return ComposedLayout(self.inner, _added(self.offset, self.outer, coord, False), rest)
+        # The offset ends in an address, so it is as wide as what it may become.
+        return ComposedLayout(self.inner, _added(self.offset, self.outer, coord, True), rest)
 
     def __call__(self, *coord: Any) -> Any:
         """Return what the coordinate maps to, or the remaining layout when it holds None."""
@@ -195,7 +199,12 @@ class ComposedLayout(Drawable):
 
 def _added(offset: IntTuple, outer: Layout, coord: IntTuple, for_address: bool) -> IntTuple:
     value = ev.evaluate(
-        coord, outer.shape, outer.stride, profile=map_tuple(_zero, offset), for_address=for_address
+        coord,
+        outer.shape,
+        outer.stride,
+        profile=map_tuple(_zero, offset),
+        for_address=for_address,
+        offset=offset,
     )
     return int_tuple_add(offset, value)
 

@@ -69,7 +69,7 @@ def _compact(extents: Iterable[Leaf], start: Leaf = 1) -> tuple[list[Leaf], Leaf
     strides: list[Leaf] = []
     for extent in extents:
         strides.append(start)
-        start = leaf.mul(start, extent)
+        start = leaf.product(start, extent)
     return strides, start
 
 
@@ -156,7 +156,7 @@ def make_layout_like(layout: Any) -> Layout:
     for i in sorted(range(len(extents)), key=lambda i: _magnitude(strides[i])):
         if not _is_broadcast(strides[i]):
             out[i] = running
-            running = leaf.mul(running, extents[i])
+            running = leaf.product(running, extents[i])
     return Layout(like.shape, unflatten(iter(out), like.shape))
 
 
@@ -189,7 +189,7 @@ def make_fragment_layout_like(layout: Any) -> Layout:
         extent = modes[i][0]
         if not (isinstance(extent, int) and extent == 1):
             out[i] = running
-            running = leaf.mul(running, extent)
+            running = leaf.product(running, extent)
     return Layout(like.shape, unflatten(iter(out), like.shape))
 
 

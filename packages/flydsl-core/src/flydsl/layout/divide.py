@@ -179,7 +179,7 @@ def flat_divide(layout: object, divisor: object) -> Any:
 
 def _copies(block: Layout, tile: Layout) -> Layout:
     """Return where the copies of `block` go: `tile` placed in the complement of the block."""
-    room = complement(block, leaf.mul(size(block), cosize(tile)))
+    room = complement(block, leaf.product(size(block), cosize(tile)))
     return compose_layouts(room, tile)
 
 

@@ -138,6 +138,7 @@ def evaluate(
     *,
     profile: IntTuple | None = None,
     for_address: bool = False,
+    offset: IntTuple = 0,
 ) -> IntTuple:
     """Return what the layout maps `coord` to; None entries count as 0.
 
@@ -149,11 +150,13 @@ def evaluate(
         stride: Strides, congruent with `shape`.
         profile: What the result is nested like, if more than the strides show.
         for_address: Compute in 64 bits unless the result provably fits 32.
+        offset: What the caller adds to the result; a static one counts towards its range.
     """
     terms: list[Term] = []
     _collect(coord, shape, stride, terms)
     if any(isinstance(c, DynamicLeaf) for c, _ in terms) or for_address:
-        limit = offset_exceeds_i32(shape, stride, dynamic_too=for_address)
+        room = _I32_MAX - (abs(offset) if isinstance(offset, int) else 0)
+        limit = offset_exceeds_i32(shape, stride, dynamic_too=for_address, limit=room)
         if limit and not any(isinstance(d, Basis) for _, d in terms):
             terms = [(leaf.widen(c), leaf.widen(d)) for c, d in terms if not isinstance(d, Basis)]
     if profile is None:
@@ -165,8 +168,10 @@ def _bound(x: Leaf) -> int:
     return abs(x) if isinstance(x, int) else _I32_MAX
 
 
-def offset_exceeds_i32(shape: IntTuple, stride: IntTuple, *, dynamic_too: bool) -> bool:
-    """Return whether a coordinate in range can map beyond 32 bits.
+def offset_exceeds_i32(
+    shape: IntTuple, stride: IntTuple, *, dynamic_too: bool, limit: int = _I32_MAX
+) -> bool:
+    """Return whether a coordinate in range can map beyond 32 bits (or another `limit`).
 
     With `dynamic_too` that is assumed when a run-time extent or stride could make it so; without,
     only a layout of static extents and strides can be said to exceed.
@@ -177,7 +182,7 @@ def offset_exceeds_i32(shape: IntTuple, stride: IntTuple, *, dynamic_too: bool) 
         if not dynamic_too and not (isinstance(extent, int) and isinstance(d, int)):
             return False
         total += max(_bound(extent) - 1, 0) * _bound(d)
-    return total > _I32_MAX
+    return total > limit
 
 
 def codomain_profile(strides: Iterable[Stride]) -> IntTuple:

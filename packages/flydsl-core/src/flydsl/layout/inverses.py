@@ -126,7 +126,7 @@ def _continuing_modes(plain: Layout) -> list[Mode]:
             known = by_stride.get(stride)
             if known is None or _longer(extent, known[0]):
                 by_stride[stride] = (extent, place)
-        place = leaf.mul(place, extent)
+        place = leaf.product(place, extent)
     found: list[Mode] = []
     reached: Leaf = 1
     while isinstance(reached, int) and reached in by_stride:
@@ -179,7 +179,7 @@ def left_inverse(layout: object) -> Layout:
             raise _refuse("left_inverse", "a stride is negative", plain)
         if not (isinstance(stride, int) and stride == 0):
             modes.append((extent, stride, place))
-        place = leaf.mul(place, extent)
+        place = leaf.product(place, extent)
     if sum(1 for m in modes if not isinstance(m[1], int)) > 1:
         raise _refuse("left_inverse", "the order of two strides is known only at run time", plain)
     modes.sort(key=lambda m: (not isinstance(m[1], int), m[1] if isinstance(m[1], int) else 0))
@@ -222,5 +222,5 @@ def nullspace(layout: object) -> Layout:
     for extent, stride in ev.flat_modes(layout.shape, layout.stride):
         if isinstance(stride, int) and stride == 0:
             found.append((extent, place))
-        place = leaf.mul(place, extent)
+        place = leaf.product(place, extent)
     return from_modes(ev.merge_modes(found))

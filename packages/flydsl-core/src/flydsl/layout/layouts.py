@@ -42,14 +42,16 @@ def _check_extent(extent: object) -> object:
 
 
 def linear_coord(coord: IntTuple, shape: IntTuple) -> leaf.Leaf:
-    """Return the colexicographic number of `coord` in `shape`."""
+    """Return the colexicographic number of `coord` in `shape`, in 64 bits if it may need them."""
     if not isinstance(shape, tuple):
         return coord  # type: ignore[no-any-return]
+    size = int_tuple_product(shape)
+    times = leaf.mul if isinstance(size, int) and size < 1 << 31 else leaf.product
     total: leaf.Leaf = 0
     weight: leaf.Leaf = 1
     for c, s in zip(coord, shape, strict=True):
-        total = leaf.add(total, leaf.mul(linear_coord(c, s), weight))
-        weight = leaf.mul(weight, int_tuple_product(s))
+        total = leaf.add(total, times(linear_coord(c, s), weight))
+        weight = leaf.product(weight, int_tuple_product(s))
     return total
 
 

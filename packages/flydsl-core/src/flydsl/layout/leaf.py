@@ -48,6 +48,7 @@ __all__ = [
     "mul",
     "ne",
     "neg",
+    "product",
     "shl",
     "shr",
     "sub",
@@ -280,6 +281,20 @@ def mul(a: Leaf, b: Leaf) -> Leaf:
         if b == 1:
             return a
     return _emit("mul", a, b, divisor_of(a) * divisor_of(b))
+
+
+def product(a: Leaf, b: Leaf) -> Leaf:
+    """Return a * b for sizes and compact strides, which must not wrap.
+
+    A run-time result has 64 bits unless it is one of the operands or 0.
+    """
+    if isinstance(a, int):
+        if isinstance(b, int):
+            return a * b
+        return mul(b, a) if a in (0, 1) else mul(widen(b), a)
+    if isinstance(b, int):
+        return mul(a, b) if b in (0, 1) else mul(widen(a), b)
+    return mul(widen(a), widen(b))
 
 
 def _check_divisor(b: Leaf) -> None:

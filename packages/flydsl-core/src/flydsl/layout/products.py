@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 from flydsl.layout import tuples
+from flydsl.layout.composed import ComposedLayout, CoordTensor
+from flydsl.layout.layouts import Layout
 from flydsl.layout.leaf import Leaf
 from flydsl.layout.tuples import IntTuple, normalize
 
 __all__ = [
     "compatible",
+    "congruent",
+    "has_none",
     "int_tuple_product",
     "int_tuple_product_each",
     "int_tuple_product_like",
+    "weakly_congruent",
 ]
+
+
+_LAYOUTS = (Layout, ComposedLayout, CoordTensor)
+
+
+def _profile(x: object, what: str) -> IntTuple:
+    """Return a checked tuple; of a layout its shape."""
+    shape = x.shape if isinstance(x, _LAYOUTS) else x
+    return None if shape is None else normalize(shape, what, none=True, basis=True)
+
+
+def congruent(a: object, b: object) -> bool:
+    """Return whether both are nested alike; of layouts, their shapes.
+
+    Raises:
+        UserError: An operand is neither an integer tuple nor a layout.
+    """
+    return tuples.congruent(_profile(a, "the first tuple"), _profile(b, "the second tuple"))
+
+
+def weakly_congruent(a: object, b: object) -> bool:
+    """Return whether the nesting of `a` is a prefix of that of `b`; of layouts, their shapes.
+
+    Raises:
+        UserError: An operand is neither an integer tuple nor a layout.
+    """
+    return tuples.weakly_congruent(_profile(a, "the first tuple"), _profile(b, "the second tuple"))
+
+
+def has_none(x: object) -> bool:
+    """Return whether a leaf is None.
+
+    Raises:
+        UserError: `x` is no coordinate.
+    """
+    return x is None or tuples.has_none(normalize(x, "the coordinate", none=True, basis=True))
 
 
 def compatible(a: object, b: object) -> bool:
@@ -23,7 +64,10 @@ def compatible(a: object, b: object) -> bool:
     Raises:
         UserError: An operand is no integer tuple.
     """
-    return tuples.compatible(normalize(a, "the first shape"), normalize(b, "the second shape"))
+    first, second = (x.shape if isinstance(x, _LAYOUTS) else x for x in (a, b))
+    return tuples.compatible(
+        normalize(first, "the first shape"), normalize(second, "the second shape")
+    )
 
 
 def int_tuple_product(x: object) -> Leaf:

@@ -82,7 +82,7 @@ def _reach(extents: list[tuple[Leaf, Leaf]]) -> Leaf:
     total: Leaf = 1
     for s, d in extents:
         step = abs(d) if isinstance(d, int) else d
-        total = leaf.add(total, leaf.mul(leaf.sub(s, 1), step))
+        total = leaf.add(total, leaf.product(leaf.sub(s, 1), step))
     return total
 
 
@@ -173,15 +173,14 @@ def get_stride(x: object) -> IntTuple:
     return as_layout_like(x, "get_stride").stride
 
 
-def get_layout(x: object) -> Layout:
-    """Return the layout of a coordinate tensor.
+def get_layout(x: object) -> Layout | ComposedLayout:
+    """Return the layout of a coordinate tensor; a layout is its own.
 
     Raises:
         UserError: `x` is something else.
     """
-    if not isinstance(x, CoordTensor):
-        raise UserTypeError("get_layout needs a tensor", code="FLY-U116", value=x)
-    return x.layout
+    obj = as_layout_like(x, "get_layout")
+    return obj.layout if isinstance(obj, CoordTensor) else obj
 
 
 def get_iter(x: object) -> IntTuple:
@@ -287,7 +286,7 @@ def _compact(shape: IntTuple) -> IntTuple:
     def step(extent: Leaf) -> Leaf:
         nonlocal weight
         here = weight
-        weight = leaf.mul(weight, extent)
+        weight = leaf.product(weight, extent)
         return here
 
     return map_tuple(step, shape)

@@ -138,7 +138,7 @@ def _narrowed(modes: list[Mode], ratio: int) -> list[Mode]:
         if isinstance(stride, Basis):
             raise _refused((extent, stride), "has a basis stride")
         if i == contiguous[0]:
-            out.append((leaf.mul(extent, ratio), 1))
+            out.append((leaf.product(extent, ratio), 1))
         else:
             out.append((extent, leaf.mul(stride, ratio)))
     return out

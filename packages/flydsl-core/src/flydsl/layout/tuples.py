@@ -185,12 +185,12 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
 
 
 def int_tuple_product(x: IntTuple) -> Leaf:
-    """Return the product of all leaves."""
+    """Return the product of all leaves, in 64 bits if it is one of several at run time."""
     if not isinstance(x, tuple):
         return x  # type: ignore[no-any-return]
     out: Leaf = 1
     for e in x:
-        out = leaf.mul(out, int_tuple_product(e) if isinstance(e, tuple) else e)
+        out = leaf.product(out, int_tuple_product(e) if isinstance(e, tuple) else e)
     return out
 
 

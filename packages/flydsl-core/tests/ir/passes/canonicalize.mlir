@@ -34,22 +34,22 @@ gpu.module @kernels {
 // CHECK: } else {
 // CHECK: "fly.size"(%[[T]])
 gpu.module @kernels {
-  gpu.func @merge(%n: i32, %c: i1) -> i32 {
+  gpu.func @merge(%n: i32, %c: i1) -> i64 {
     %t = "fly.make_int_tuple"(%n) {operandSegmentSizes = array<i32: 1, 0>} : (i32) -> !fly.int_tuple<"(?,4)">
-    %r = scf.if %c -> i32 {
+    %r = scf.if %c -> i64 {
       %u = "fly.make_int_tuple"(%n) {operandSegmentSizes = array<i32: 1, 0>} : (i32) -> !fly.int_tuple<"(?,4)">
-      %a = "fly.size"(%t) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{div=4}">
-      %b = "fly.size"(%u) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{div=4}">
-      %x = "fly.get_scalar"(%a) : (!fly.int_tuple<"?{div=4}">) -> i32
-      %y = "fly.get_scalar"(%b) : (!fly.int_tuple<"?{div=4}">) -> i32
-      %z = arith.addi %x, %y : i32
-      scf.yield %z : i32
+      %a = "fly.size"(%t) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{i64 div=4}">
+      %b = "fly.size"(%u) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{i64 div=4}">
+      %x = "fly.get_scalar"(%a) : (!fly.int_tuple<"?{i64 div=4}">) -> i64
+      %y = "fly.get_scalar"(%b) : (!fly.int_tuple<"?{i64 div=4}">) -> i64
+      %z = arith.addi %x, %y : i64
+      scf.yield %z : i64
     } else {
-      %a = "fly.size"(%t) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{div=4}">
-      %x = "fly.get_scalar"(%a) : (!fly.int_tuple<"?{div=4}">) -> i32
-      scf.yield %x : i32
+      %a = "fly.size"(%t) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{i64 div=4}">
+      %x = "fly.get_scalar"(%a) : (!fly.int_tuple<"?{i64 div=4}">) -> i64
+      scf.yield %x : i64
     }
-    gpu.return %r : i32
+    gpu.return %r : i64
   }
 }
 

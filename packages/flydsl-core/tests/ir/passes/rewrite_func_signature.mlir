@@ -64,7 +64,7 @@ gpu.module @kernels {
       %y = "fly.int_tuple_add"(%x, %one) : (!fly.int_tuple<"(?,4)">, !fly.int_tuple<"(1,0)">) -> !fly.int_tuple<"(?,4)">
       scf.yield %y : !fly.int_tuple<"(?,4)">
     }
-    %s = "fly.size"(%r) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{div=4}">
+    %s = "fly.size"(%r) : (!fly.int_tuple<"(?,4)">) -> !fly.int_tuple<"?{i64 div=4}">
     gpu.return
   }
 }
