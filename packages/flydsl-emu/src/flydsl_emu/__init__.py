@@ -2,7 +2,7 @@
 
 * `codeobject` reads HSACO files, `decode` their instructions;
 * `semantics` says what each opcode does, once, over a vector API;
-* `numpy_tier` runs kernels on numpy arrays;
+* `execution` holds what tiers share, `numpy_tier` runs kernels on arrays, `dispatch` launches them;
 * `report` tells what a launch executed;
 * `runtime` and `plugin` make it a FlyDSL device runtime.
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from flydsl_emu.numpy_tier import Geometry, LaunchRecord, LoadedKernel
+from flydsl_emu.dispatch import LoadedKernel
+from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 from flydsl_emu.numpy_tier.engine import Batch
-from flydsl_emu.numpy_tier.host import Allocation
 
 __all__ = ["Observer", "Observers", "Watcher", "observers_of", "watching"]
 

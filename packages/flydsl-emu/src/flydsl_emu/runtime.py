@@ -18,7 +18,8 @@ from flydsl.runtime.abi import (
     FlyLaunch,
 )
 from flydsl_emu.codeobject import read_code_object
-from flydsl_emu.numpy_tier import Allocation, Geometry, LoadedCode, LoadedKernel
+from flydsl_emu.dispatch import LoadedCode, LoadedKernel
+from flydsl_emu.execution import Allocation, Geometry
 from flydsl_emu.observers import observers_of
 from flydsl_emu.report.collecting import remember
 from flydsl_emu.report.model import CONSTANTS

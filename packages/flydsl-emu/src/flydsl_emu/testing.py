@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from flydsl_emu.decode import VCC, Instruction, Operand
+from flydsl_emu.execution.host import Allocation, Allocations
 from flydsl_emu.numpy_tier.arithmetic import DTYPES
 from flydsl_emu.numpy_tier.binding import Binder
-from flydsl_emu.numpy_tier.host import Allocation, Allocations
 from flydsl_emu.numpy_tier.memory import LocalMemory, MemoryAccess
 from flydsl_emu.numpy_tier.state import State, pack_mask, unpack_mask
 from flydsl_emu.semantics.catalogue import find

@@ -13,7 +13,8 @@ from flydsl.errors import UserError
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.decode import decode, format_instruction
 from flydsl_emu.decode.oracle import Disassembler, find_library
-from flydsl_emu.numpy_tier import Allocation, Geometry, LaunchRecord, LoadedCode
+from flydsl_emu.dispatch import LoadedCode
+from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 
 ARCHS = ("gfx942", "gfx950")
 Compile = Callable[[str, str], bytes]

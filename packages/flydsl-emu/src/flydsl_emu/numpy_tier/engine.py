@@ -17,10 +17,10 @@ import numpy as np
 
 from flydsl.errors import TargetError, UserError
 from flydsl_emu.decode import Instruction
+from flydsl_emu.execution.faults import KernelFault
+from flydsl_emu.execution.program import Block, Program
 from flydsl_emu.numpy_tier.binding import Binder
-from flydsl_emu.numpy_tier.faults import KernelFault
 from flydsl_emu.numpy_tier.memory import MemoryAccess
-from flydsl_emu.numpy_tier.program import Block, Program
 
 __all__ = ["Batch", "BoundBlock", "Limits"]
 

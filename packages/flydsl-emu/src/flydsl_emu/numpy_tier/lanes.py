@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from flydsl_emu.execution.faults import KernelFault
 from flydsl_emu.numpy_tier.arithmetic import Arithmetic
-from flydsl_emu.numpy_tier.faults import KernelFault
 from flydsl_emu.numpy_tier.state import State, pack_mask, unpack_mask
 
 __all__ = ["Lanes"]

@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from flydsl_emu.numpy_tier.faults import AccessFault, KernelFault
-from flydsl_emu.numpy_tier.host import FIRST, Allocations, flat_view
+from flydsl_emu.execution.faults import AccessFault, KernelFault
+from flydsl_emu.execution.host import (
+    FIRST,
+    PRIVATE_APERTURE,
+    SHARED_APERTURE,
+    Allocations,
+    flat_view,
+)
 from flydsl_emu.numpy_tier.matrices import Matrices
 from flydsl_emu.numpy_tier.state import State
 from flydsl_emu.semantics.atomics import OPERATIONS
 
-__all__ = ["PRIVATE_APERTURE", "SHARED_APERTURE", "LocalMemory", "MemoryAccess"]
+__all__ = ["LocalMemory", "MemoryAccess"]
 
 Array = Any
-
-SHARED_APERTURE = 0x0001_0000
-"""High dword of flat addresses that mean LDS."""
-PRIVATE_APERTURE = 0x0002_0000
-"""High dword of flat addresses that mean scratch."""
 
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flydsl.plugins.manager import plugin_manager
-from flydsl_emu.numpy_tier import Allocation, Geometry, LaunchRecord, LoadedKernel
+from flydsl_emu.dispatch import LoadedKernel
+from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 from flydsl_emu.numpy_tier.engine import Batch
 from flydsl_emu.observers import Observer, watching
 from flydsl_emu.report.counting import AccessCounter

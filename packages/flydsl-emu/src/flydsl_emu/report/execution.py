@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from flydsl_emu.decode import Instruction
-from flydsl_emu.numpy_tier import LaunchRecord
+from flydsl_emu.execution import LaunchRecord
 from flydsl_emu.report.classes import CLASSES, classify, mfma_passes
 from flydsl_emu.report.counting import AccessCounter
 from flydsl_emu.report.model import CONSTANTS, TimeModel

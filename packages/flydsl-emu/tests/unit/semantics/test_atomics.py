@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flydsl_emu.decode import Instruction, Operand
-from flydsl_emu.numpy_tier.faults import KernelFault
+from flydsl_emu.execution.faults import KernelFault
 from flydsl_emu.semantics.value_types import U32, U64
 from flydsl_emu.testing import InstructionBench
 

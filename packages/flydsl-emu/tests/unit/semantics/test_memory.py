@@ -9,7 +9,7 @@ import pytest
 
 from flydsl.errors import FlyDSLError
 from flydsl_emu.decode import Instruction, Operand
-from flydsl_emu.numpy_tier.faults import AccessFault, KernelFault
+from flydsl_emu.execution.faults import AccessFault, KernelFault
 from flydsl_emu.numpy_tier.state import pack_mask
 from flydsl_emu.semantics.value_types import U32, U64
 from flydsl_emu.testing import InstructionBench

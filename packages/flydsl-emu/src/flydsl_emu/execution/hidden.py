@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from flydsl_emu.codeobject import Kernel
-from flydsl_emu.numpy_tier.memory import PRIVATE_APERTURE, SHARED_APERTURE
-
-if TYPE_CHECKING:
-    from flydsl_emu.numpy_tier.dispatch import Geometry
+from flydsl_emu.execution.geometry import Geometry
+from flydsl_emu.execution.host import PRIVATE_APERTURE, SHARED_APERTURE
 
 __all__ = ["hidden_arguments"]
 

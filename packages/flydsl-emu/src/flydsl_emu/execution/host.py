@@ -10,11 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from flydsl_emu.numpy_tier.faults import AccessFault
+from flydsl_emu.execution.faults import AccessFault
 
-__all__ = ["Allocation", "Allocations", "flat_view"]
+__all__ = ["PRIVATE_APERTURE", "SHARED_APERTURE", "Allocation", "Allocations", "flat_view"]
 
 Array = Any
+
+SHARED_APERTURE = 0x0001_0000
+"""High dword of flat addresses that mean LDS."""
+PRIVATE_APERTURE = 0x0002_0000
+"""High dword of flat addresses that mean scratch."""
 
 # The views start here, not at zero, which ctypes would take for NULL.
 FIRST = 4096
