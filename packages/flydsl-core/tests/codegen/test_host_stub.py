@@ -11,8 +11,9 @@ import pytest
 
 from flydsl import mlir
 from flydsl.codegen import CodegenWorker
+from flydsl.codegen.host import host_request
 from flydsl.codegen.machine_code import MachineCode, MappedCode
-from flydsl.compiler.lowering import HOST_PIPELINE, host_request
+from flydsl.compiler.lowering import HOST_PIPELINE
 from flydsl.errors import CompilerBug, UserTypeError
 from flydsl.passes import host_lowering
 from flydsl.plugins.payloads import KernelArg, KernelInfo

@@ -80,6 +80,10 @@ class EmulatorRuntime:
         """Return the number of emulated devices."""
         return DEVICES.get()
 
+    def problem(self) -> str:
+        """Return an empty text: there is always a device."""
+        return ""
+
     def device_spec(self, device: int) -> TargetSpec | None:  # noqa: ARG002
         """Return None: an emulated device takes the architecture of the code object."""
         return None
@@ -121,7 +125,11 @@ class EmulatorRuntime:
         """Return the address of the C launch function."""
         return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
-    def take_error(self) -> BaseException | None:
+    def driver_address(self, device: int) -> int:  # noqa: ARG002
+        """Return zero: the launch function needs nothing of its own."""
+        return 0
+
+    def take_error(self, status: int) -> BaseException | None:  # noqa: ARG002
         """Return and clear the exception of this thread's last failed launch."""
         error: BaseException | None = getattr(self._errors, "last", None)
         self._errors.last = None

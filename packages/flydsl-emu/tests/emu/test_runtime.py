@@ -95,29 +95,29 @@ def test_launches_through_the_function_pointer(setup: Setup) -> None:
     assert isinstance(setup.runtime, DeviceRuntime)
     assert setup.launch() == 0
     assert np.array_equal(setup.output, setup.input * 3)
-    assert setup.runtime.take_error() is None
+    assert setup.runtime.take_error(1) is None
 
 
 def test_reports_out_of_bounds_with_the_argument(setup: Setup) -> None:
     assert setup.launch(groups=11) == 1
-    error = setup.runtime.take_error()
+    error = setup.runtime.take_error(1)
     assert isinstance(error, UserError)
     assert "past the end of tensor argument 0" in str(error)
     assert "workgroup (10, 0, 0)" in str(error)
-    assert setup.runtime.take_error() is None
+    assert setup.runtime.take_error(1) is None
 
 
 def test_refuses_to_write_a_read_only_argument(setup: Setup) -> None:
     table = extents((setup.input, False), (setup.output, False))
     assert setup.launch(table=table) == 1
-    error = setup.runtime.take_error()
+    error = setup.runtime.take_error(1)
     assert isinstance(error, UserError)
     assert error.code == "FLY-U716"
 
 
 def test_lds_is_bounded_by_the_launch(setup: Setup) -> None:
     assert setup.launch(dynamic_lds=128) == 1
-    error = setup.runtime.take_error()
+    error = setup.runtime.take_error(1)
     assert isinstance(error, UserError)
     assert error.code == "FLY-U712"
     assert "128 bytes of LDS" in str(error)
@@ -135,7 +135,7 @@ def test_lds_is_bounded_by_the_launch(setup: Setup) -> None:
 )
 def test_refuses_impossible_launches(setup: Setup, changes: dict[str, Any], code: str) -> None:
     assert setup.launch(**changes) == 1
-    error = setup.runtime.take_error()
+    error = setup.runtime.take_error(1)
     assert isinstance(error, (UserError, TargetError))
     assert error.code == code
 
@@ -143,7 +143,7 @@ def test_refuses_impossible_launches(setup: Setup, changes: dict[str, Any], code
 def test_step_limit_comes_from_the_settings(setup: Setup) -> None:
     with scope(FLYDSL_EMU_STEP_LIMIT=5):
         assert setup.launch() == 1
-    error = setup.runtime.take_error()
+    error = setup.runtime.take_error(1)
     assert isinstance(error, UserError)
     assert error.code == "FLY-U714"
 

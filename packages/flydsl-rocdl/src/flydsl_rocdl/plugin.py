@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flydsl.plugins import hookimpl
-from flydsl.plugins.payloads import TargetInfo, TargetSpec
+from flydsl.plugins.payloads import RuntimeInfo, TargetInfo, TargetSpec
 from flydsl.plugins.protocols import Target
 from flydsl_rocdl.arch import KNOWN
 from flydsl_rocdl.target import BACKEND, RocdlTarget, parse_target
@@ -13,6 +13,7 @@ from flydsl_rocdl.target import BACKEND, RocdlTarget, parse_target
 __all__ = [
     "flydsl_create_target",
     "flydsl_detect_device",
+    "flydsl_device_runtimes",
     "flydsl_expr_namespaces",
     "flydsl_parse_target",
     "flydsl_passes",
@@ -44,6 +45,19 @@ def flydsl_detect_device() -> TargetSpec | None:
     from flydsl_rocdl.detect import current_device
 
     return current_device()
+
+
+@hookimpl
+def flydsl_device_runtimes() -> Sequence[RuntimeInfo]:
+    """Announce HIP; PyTorch calls AMD GPUs ``cuda`` too."""
+    return (
+        RuntimeInfo(
+            name="hip",
+            factory="flydsl_rocdl.hip:create",
+            formats=("hsaco",),
+            device_types=("cuda", "hip"),
+        ),
+    )
 
 
 @hookimpl

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flydsl.config import Setting, parsers, setting
 
-__all__ = ["LLD", "LLVM_MC", "VISIBLE_DEVICES"]
+__all__ = ["HIP_LIBRARY", "LLD", "LLVM_MC", "ROCM_PATH", "VISIBLE_DEVICES"]
 
 LLD: Setting[Path | None] = setting(
     "FLYDSL_ROCDL_LLD", parsers.path, None, "external ld.lld to link code objects with"
@@ -23,4 +23,17 @@ VISIBLE_DEVICES: Setting[tuple[str, ...]] = setting(
     (),
     "AMD devices that HIP programs may use; the first one is the current device",
     aliases=("ROCR_VISIBLE_DEVICES",),
+)
+HIP_LIBRARY: Setting[Path | None] = setting(
+    "FLYDSL_HIP_LIBRARY",
+    parsers.path,
+    None,
+    "the libamdhip64 to use instead of the one that is found",
+)
+ROCM_PATH: Setting[Path | None] = setting(
+    "ROCM_PATH",
+    parsers.path,
+    None,
+    "a ROCm installation to look for libamdhip64 in",
+    ("ROCM_HOME",),
 )

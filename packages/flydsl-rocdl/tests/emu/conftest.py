@@ -45,7 +45,7 @@ def run_code() -> Run:
             extent_count=len(arrays),
         )
         status = LAUNCH_FUNCTION(runtime.launch_address())(ctypes.byref(launch))
-        error = runtime.take_error()
+        error = runtime.take_error(1)
         if error is not None:
             raise error
         assert status == 0

@@ -222,7 +222,7 @@ def _runtime(info: RuntimeInfo) -> Finding:
     kind = "emulated" if info.emulated else "real"
     devices = ", ".join(str(spec) if spec else "any target" for spec in specs)
     if not specs:
-        return Finding(topic, "note", f"no {kind} device")
+        return Finding(topic, "note", f"no {kind} device: {runtime.problem()}")
     return Finding(topic, "ok", f"{len(specs)} {kind} device(s): {devices}")
 
 

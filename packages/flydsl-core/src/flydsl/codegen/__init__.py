@@ -9,7 +9,7 @@ object code, assembly and timings. Its diagnostics and its death become a `Targe
 * `child`: one child process and its pipe; `worker_main` is the program that the child runs.
 * `worker`: `CodegenWorker`, which starts, restarts and routes to children; `shared_worker`,
   `warm_up`; `WorkerPool` for parallel compiles.
-* `machine_code`: executable memory for the host stubs.
+* `host`: code for this host; `machine_code`: its bytes, and executable memory to run them from.
 """
 
 from flydsl.codegen.options import LLVM_OPTIONS, checked_options

@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from flydsl import codegen, frontend, mlir
+from flydsl.codegen.host import host_request
 from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import argument_format
 from flydsl.compiler.dumps import Dumper
-from flydsl.compiler.lowering import TRACED, Lowering, host_request
+from flydsl.compiler.lowering import TRACED, Lowering
 from flydsl.compiler.timing import Recorder
 from flydsl.targets import emit, pipeline_for
 

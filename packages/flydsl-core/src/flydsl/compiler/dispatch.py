@@ -82,8 +82,8 @@ def make_closure(
 
     Args:
         specs: One per launcher parameter, in order.
-        names: ``stub``, ``context`` (its address), ``failure`` (returns the exception behind a
-            non-zero result) and ``current_stream``; anything else here is only kept alive.
+        names: ``stub``, ``context`` (its address), ``failure`` (takes a non-zero result, returns
+            the exception behind it) and ``current_stream``; anything else here is only kept alive.
         implicit_stream: Append the current stream to the argument block.
         check_static: Compare compile-time values too; otherwise those arguments are ignored.
     """
@@ -110,8 +110,8 @@ def call({parameters}):
         data = pack({", ".join(values)})
     except PACK_ERRORS:
         return MISS
-    if stub(context, data):
-        raise failure()
+    if status := stub(context, data):
+        raise failure(status)
     return None
 """
     # A value outside its format's range belongs to another specialisation, or is an error that the

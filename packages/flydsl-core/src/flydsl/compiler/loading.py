@@ -44,6 +44,7 @@ class LoadedArtifact:
             flags=WANTS_EXTENTS if runtime.wants_extents else 0,
             launch=runtime.launch_address(),
             functions=ctypes.addressof(functions),
+            driver=runtime.driver_address(placement.device),
         )
         mapped = MappedCode(artifact.stub)
         self._stub = _STUB_TYPE(mapped.address)
@@ -75,11 +76,13 @@ class LoadedArtifact:
     def _current_stream(self) -> int:
         return self._runtime.current_stream(self._device)
 
-    def _failure(self) -> BaseException:
-        error = self._runtime.take_error()
+    def _failure(self, status: int) -> BaseException:
+        error = self._runtime.take_error(status)
         if error is None:
             error = CompilerBug(
-                f"the launch of {self.artifact.launcher} failed without a reason", code="FLY-B443"
+                f"the launch of {self.artifact.launcher} failed without a reason",
+                code="FLY-B443",
+                value=status,
             )
         if isinstance(error, FlyDSLError):
             error.with_location(user_location())

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from flydsl import mlir
-from flydsl.codegen import CodegenRequest, observing, shared_worker
-from flydsl.codegen.machine_code import HOST_FEATURES, MachineCode, host_triple
+from flydsl.codegen import observing
+from flydsl.codegen.host import compile_host
+from flydsl.codegen.machine_code import MachineCode
 from flydsl.compiler.dumps import Dumper
 from flydsl.compiler.timing import Recorder
 from flydsl.config import CompileOptions
@@ -22,7 +23,7 @@ from flydsl.plugins.payloads import CodeObject, Stage
 from flydsl.plugins.protocols import Target
 from flydsl.targets import NEUTRAL_PASSES
 
-__all__ = ["HOST_PASS", "HOST_PIPELINE", "STUB", "TRACED", "Lowering", "host_request"]
+__all__ = ["HOST_PASS", "HOST_PIPELINE", "STUB", "TRACED", "Lowering"]
 
 TRACED = "traced"
 """What dumps call the module before the first pass."""
@@ -31,21 +32,6 @@ HOST_PASS = "fly-host-lowering"
 HOST_PIPELINE = (
     "builtin.module(convert-scf-to-cf,arith-expand,convert-to-llvm,reconcile-unrealized-casts)"
 )
-
-
-def host_request(llvm_ir: str, want_asm: bool = False) -> CodegenRequest:
-    """Return the request that compiles a stub; its options do not follow the kernel's."""
-    triple = host_triple()
-    # The baseline processor and little optimisation: a stub is a few dozen integer instructions,
-    # and its bytes may be cached on a disk that other machines share.
-    return CodegenRequest(
-        llvm_ir,
-        triple,
-        features=HOST_FEATURES.get(triple, ""),
-        opt_level=0,
-        want_asm=want_asm,
-        vectorize=False,
-    )
 
 
 class Lowering:
@@ -139,8 +125,7 @@ class Lowering:
         llvm_ir = append_thunks(llvm_ir, self.module)
         request, extract = ("host", "request"), ("host", "extract")
         with self.recorder.emission("host", request, extract), self._dumping("host"):
-            result = shared_worker().compile(host_request(llvm_ir, self.options.dump_ir))
-            return MachineCode.from_object(result.object, STUB)
+            return compile_host(llvm_ir, STUB, self.options.dump_ir)
 
     def _dumping(self, unit: str) -> AbstractContextManager[None]:
         return observing(partial(self.dumper.observe, unit))

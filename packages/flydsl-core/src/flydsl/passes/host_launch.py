@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flydsl import layout as fl
+from flydsl.codegen.ir_text import IrText
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.leaves import leaf_widths
@@ -106,29 +107,6 @@ class Launch:
         )
 
 
-class _Text:
-    """Lines of a function body with fresh value names."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._count = 0
-
-    def value(self, expression: str) -> str:
-        self._count += 1
-        name = f"%v{self._count}"
-        self.lines.append(f"  {name} = {expression}")
-        return name
-
-    def at(self, base: str, offset: int) -> str:
-        return self.value(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
-
-    def load(self, type_: str, base: str, offset: int) -> str:
-        return self.value(f"load {type_}, ptr {self.at(base, offset)}")
-
-    def store(self, type_: str, value: object, base: str, offset: int) -> None:
-        self.lines.append(f"  store {type_} {value}, ptr {self.at(base, offset)}")
-
-
 def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
     """Return the LLVM IR of a function that makes one launch.
 
@@ -154,7 +132,7 @@ def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
     parameters += [f"{type_} %a{i}" for i, type_ in enumerate(types)]
     size = max((arg.offset + arg.size for arg in info.args if not arg.hidden), default=0)
     extent_bytes = len(tensors) * ctypes.sizeof(FlyExtent)
-    out = _Text()
+    out = IrText()
     before = out.value("load i32, ptr %status")
     wanted = out.value(f"icmp eq i32 {before}, 0")
     for extent in geometry[:3]:
@@ -182,7 +160,7 @@ def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
     )
 
 
-def _pack_arguments(out: _Text, launch: Launch, types: list[str], info: KernelInfo) -> None:
+def _pack_arguments(out: IrText, launch: Launch, types: list[str], info: KernelInfo) -> None:
     places = [arg for arg in info.args if not arg.hidden]
     sizes = [byte_size(value.type) for value in launch.arguments]
     if sizes != [place.size for place in places]:
@@ -199,7 +177,7 @@ def _pack_arguments(out: _Text, launch: Launch, types: list[str], info: KernelIn
             out.store(type_, f"%a{i}", "%kernarg", place.offset)
 
 
-def _fill_record(out: _Text, geometry: list[str], index: int, kernarg_size: int) -> None:
+def _fill_record(out: IrText, geometry: list[str], index: int, kernarg_size: int) -> None:
     where, source = FlyLaunch, FlyHostContext
     functions = out.load("ptr", "%context", source.functions.offset)
     dims = [
@@ -218,6 +196,7 @@ def _fill_record(out: _Text, geometry: list[str], index: int, kernarg_size: int)
         ("i64", where.kernarg_size.offset, kernarg_size),
         ("ptr", where.extents.offset, "%extents"),
         ("i64", where.extent_count.offset, 0),
+        ("i64", where.driver.offset, out.load("i64", "%context", source.driver.offset)),
     ):
         out.store(type_, value, "%record", offset)
 
@@ -248,7 +227,7 @@ def _tensor_groups(launch: Launch) -> list[_Tensor]:
     return groups
 
 
-def _fill_extents(out: _Text, tensors: list[_Tensor]) -> None:
+def _fill_extents(out: IrText, tensors: list[_Tensor]) -> None:
     """Fill the extents if the runtime wants them."""
     if not tensors:
         return
@@ -272,7 +251,7 @@ def _fill_extents(out: _Text, tensors: list[_Tensor]) -> None:
     out.lines += ["  br label %call", "call:"]
 
 
-def _reach(out: _Text, kind: ft.MemRefType, leaves: list[tuple[str, str]]) -> tuple[str, str]:
+def _reach(out: IrText, kind: ft.MemRefType, leaves: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the lowest byte that a tensor reaches and the one after the highest, from its base."""
     assert isinstance(kind.layout, fl.Layout)
     # The values come with the 32-bit leaves first; each width keeps the order of the layout's text.
@@ -306,7 +285,7 @@ def _reach(out: _Text, kind: ft.MemRefType, leaves: list[tuple[str, str]]) -> tu
     )
 
 
-def _bytes(out: _Text, elements: str, bits: int, rounding: int) -> str:
+def _bytes(out: IrText, elements: str, bits: int, rounding: int) -> str:
     """Return elements in bytes, rounded down or (with `rounding` 7) up."""
     if bits % 8 == 0:
         return out.value(f"mul i64 {elements}, {bits // 8}")

@@ -22,7 +22,7 @@ __all__ = [
     "FlyLaunch",
 ]
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 EXTENT_WRITABLE = 1
 """Bit of `FlyExtent.flags`: the kernel may write the range."""
 WANTS_EXTENTS = 1
@@ -48,7 +48,8 @@ class FlyLaunch(ctypes.Structure):
     """One kernel launch.
 
     `grid` counts workgroups, `block` threads, `cluster` workgroups; `dynamic_lds` is in bytes;
-    `kernarg` holds the explicit arguments at the offsets that the code object's metadata lists.
+    `kernarg` holds the explicit arguments at the offsets that the code object's metadata lists;
+    `driver` is what the runtime put into `FlyHostContext.driver`.
     """
 
     _fields_ = [
@@ -64,6 +65,7 @@ class FlyLaunch(ctypes.Structure):
         ("kernarg_size", ctypes.c_uint64),
         ("extents", ctypes.c_uint64),
         ("extent_count", ctypes.c_uint64),
+        ("driver", ctypes.c_uint64),
     ]
 
 
@@ -71,7 +73,8 @@ class FlyHostContext(ctypes.Structure):
     """What a stub needs from its runtime.
 
     `functions` points to an array of ``uint64_t`` function handles, one per kernel of the module in
-    module order; `launch` is the address of ``int32_t launch(const FlyLaunch *)``.
+    module order; `launch` is the address of ``int32_t launch(const FlyLaunch *)``; `driver` is the
+    runtime's own, handed to `launch` in the record, so that `launch` can be code without data.
     """
 
     _fields_ = [
@@ -80,6 +83,7 @@ class FlyHostContext(ctypes.Structure):
         ("flags", ctypes.c_uint64),
         ("launch", ctypes.c_uint64),
         ("functions", ctypes.c_uint64),
+        ("driver", ctypes.c_uint64),
     ]
 
 

@@ -90,7 +90,8 @@ def _placed(info: RuntimeInfo, device: int) -> Placement:
             f"the runtime {info.name!r} has no device {device}",
             code="FLY-T450",
             value=device,
-            allowed=f"an index below {count}",
+            allowed=f"an index below {count}" if count else "",
+            hint=runtime.problem(),
         )
     return Placement(info, runtime, device)
 

@@ -36,6 +36,10 @@ class DeviceRuntime(Protocol):
         """Return how many devices this runtime drives."""
         ...
 
+    def problem(self) -> str:
+        """Return why there are no devices, for messages; empty if there are some."""
+        ...
+
     def device_spec(self, device: int) -> TargetSpec | None:
         """Return the device's architecture; None when it adapts to the code object (emulator)."""
         ...
@@ -52,8 +56,15 @@ class DeviceRuntime(Protocol):
         """Return the address of ``int32_t launch(const FlyLaunch *)``."""
         ...
 
-    def take_error(self) -> BaseException | None:
-        """Return and clear the exception behind the last non-zero launch result of this thread."""
+    def driver_address(self, device: int) -> int:
+        """Return what `FlyLaunch.driver` holds for launches on `device`; 0 if nothing."""
+        ...
+
+    def take_error(self, status: int) -> BaseException | None:
+        """Return the exception behind this thread's last launch, whose result was `status`.
+
+        Clears whatever the runtime recorded. None: nothing is known but the number.
+        """
         ...
 
     def current_stream(self, device: int) -> int:

@@ -35,7 +35,7 @@ def closure(specs, result=0, implicit_stream=False, **options):
     names = {
         "stub": stub,
         "context": 42,
-        "failure": lambda: ZeroDivisionError("launch"),
+        "failure": lambda status: ZeroDivisionError(f"launch {status}"),
         "current_stream": lambda: 5,
     }
     return make_closure(specs, names, implicit_stream=implicit_stream, **options), seen
@@ -74,7 +74,7 @@ def test_a_value_that_does_not_fit_its_format_is_a_miss():
 
 def test_a_failed_launch_raises_what_the_runtime_recorded():
     call, _ = closure([spec(ArgLeaf("i", "v"))], result=3)
-    with pytest.raises(ZeroDivisionError, match="launch"):
+    with pytest.raises(ZeroDivisionError, match="launch 3"):
         call(1)
 
 

@@ -28,8 +28,11 @@ class FakeRuntime:
     def _unused(self, *arguments):
         raise AssertionError("choosing a runtime must not use it")
 
-    device_spec = load = launch_address = take_error = current_stream = _unused
-    synchronize = allocate = free = copy_to_device = copy_from_device = _unused
+    def problem(self):
+        return "the driver is too old"
+
+    device_spec = load = launch_address = driver_address = take_error = _unused
+    current_stream = synchronize = allocate = free = copy_to_device = copy_from_device = _unused
 
 
 @pytest.fixture
@@ -127,6 +130,7 @@ def test_tensors_on_different_devices(announce, both):
         (["xpu:0"], {}, "serves xpu tensors"),
         (["cpu"], {"object_format": "cubin"}, "serves cpu tensors and loads cubin code"),
         (["cuda:7"], {}, "no device 7"),
+        (["cuda:7"], {}, "the driver is too old"),
     ],
 )
 def test_nothing_that_fits(announce, both, devices, options, reason):

@@ -63,6 +63,10 @@ class ToyRuntime:
         """One."""
         return 1
 
+    def problem(self) -> str:
+        """Empty: there is always one device."""
+        return ""
+
     def device_spec(self, device: int) -> TargetSpec | None:
         """Return None: the host runs whatever toy object it is given."""
         del device
@@ -85,8 +89,14 @@ class ToyRuntime:
         """Return the address of the launch function."""
         return self._address
 
-    def take_error(self) -> BaseException | None:
+    def driver_address(self, device: int) -> int:
+        """Zero: the launch function needs nothing of its own."""
+        del device
+        return 0
+
+    def take_error(self, status: int) -> BaseException | None:
         """Return and clear the exception of this thread's last failed launch."""
+        del status
         error: BaseException | None = getattr(self._errors, "last", None)
         self._errors.last = None
         return error

@@ -1,0 +1,317 @@
+"""`HipRuntime`: implements `flydsl.runtime.DeviceRuntime` on AMD GPUs."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flydsl.codegen.host import compile_host
+from flydsl.codegen.machine_code import MappedCode
+from flydsl.errors import TargetError, UserError
+from flydsl.plugins.payloads import CodeObject, TargetSpec
+from flydsl_rocdl.arch import lookup
+from flydsl_rocdl.hip import trampoline
+from flydsl_rocdl.hip.library import HipLibrary
+from flydsl_rocdl.target import parse_target
+
+__all__ = ["HipModule", "HipRuntime", "create"]
+
+_NO_DEVICE = 100  # hipErrorNoDevice
+_CAPTURE_RELAXED = 2  # hipStreamCaptureModeRelaxed
+_TO_DEVICE, _TO_HOST = 1, 2  # hipMemcpyKind
+_PROPERTIES_BYTES, _ARCH_NAME_OFFSET = 1472, 1160
+"""Size of ``hipDeviceProp_tR0600`` and where its `gcnArchName` (256 characters) is."""
+
+
+class HipModule:
+    """A code object loaded on one GPU."""
+
+    def __init__(self, runtime: HipRuntime, code: CodeObject, device: int) -> None:
+        self._runtime, self._code, self._device = runtime, code, device
+        self._kernels: dict[str, trampoline.HipKernel] = {}
+        handle = ctypes.c_void_p()
+        with runtime.on(device), runtime.outside_capture():
+            runtime.library.call("hipModuleLoadData", ctypes.byref(handle), code.data)
+        self._handle = handle
+
+    def function(self, name: str) -> int:
+        """Return the launch handle of a kernel.
+
+        Raises:
+            KeyError: The code object has no such kernel.
+            TargetError: HIP does not find it.
+        """
+        found = self._kernels.get(name)
+        if found is None:
+            info = self._code.kernel(name)
+            address = self.hip_function(name)
+            found = self._kernels[name] = trampoline.HipKernel(
+                function=address,
+                max_threads=info.max_threads or 1024,
+                lds_static=info.lds_static,
+                lds_capacity=lookup(self._code.target.arch).lds.capacity,
+            )
+        return ctypes.addressof(found)
+
+    def hip_function(self, name: str) -> int:
+        """Return HIP's own handle (``hipFunction_t``) of a kernel."""
+        handle = ctypes.c_void_p()
+        library = self._runtime.library
+        with self._runtime.on(self._device):
+            library.call("hipModuleGetFunction", ctypes.byref(handle), self._handle, name.encode())
+        return handle.value or 0
+
+    def active_blocks(self, name: str, threads: int, dynamic_lds: int = 0) -> int:
+        """Return how many workgroups of a kernel one compute unit holds, as HIP computes it.
+
+        Args:
+            name: The kernel.
+            threads: Threads of a workgroup.
+            dynamic_lds: Bytes of dynamic LDS of a workgroup.
+        """
+        count = ctypes.c_int()
+        function = self.hip_function(name)
+        with self._runtime.on(self._device):
+            self._runtime.library.call(
+                "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
+                ctypes.byref(count),
+                function,
+                threads,
+                dynamic_lds,
+            )
+        return count.value
+
+    def unload(self) -> None:
+        """Release the module; its handles become invalid."""
+        self._kernels.clear()
+        with self._runtime.on(self._device):
+            self._runtime.library.call("hipModuleUnload", self._handle)
+
+
+class HipRuntime:
+    """The GPUs of this process, in HIP's order.
+
+    Args:
+        path: The HIP library; None looks for it when it is first needed.
+    """
+
+    name = "hip"
+    wants_extents = False
+
+    def __init__(self, path: str | None = None) -> None:
+        self._path = path
+        self._library: HipLibrary | None = None
+        self._missing: TargetError | None = None
+        self._lock = threading.Lock()
+        self._driver = trampoline.HipDriver()
+        self._mapped: MappedCode | None = None
+        self._torch_stream: Callable[[int], int] | None = None
+
+    # Devices -------------------------------------------------------------------------------------
+    @property
+    def library(self) -> HipLibrary:
+        """The HIP library, loaded on first use.
+
+        Raises:
+            TargetError: It cannot be found or loaded.
+        """
+        if self._library is None:
+            with self._lock:
+                if self._missing is not None:
+                    # Looking again would cost every call without tensors a search of the disk.
+                    raise self._missing
+                if self._library is None:
+                    try:
+                        self._library = HipLibrary(self._path)
+                    except TargetError as error:
+                        self._missing = error
+                        raise
+        return self._library
+
+    def problem(self) -> str:
+        """Return why there are no devices; empty if there are some."""
+        try:
+            library = self.library
+            status, count = self._count(library)
+        except TargetError as error:
+            return f"{error.message}; {error.hint}"
+        if status not in (0, _NO_DEVICE):
+            return library.error("hipGetDeviceCount", status).message
+        return "" if count else "HIP sees no GPU"
+
+    @staticmethod
+    def _count(library: HipLibrary) -> tuple[int, int]:
+        count = ctypes.c_int()
+        status = library.function("hipGetDeviceCount")(ctypes.byref(count))
+        return status, 0 if status else count.value
+
+    def device_count(self) -> int:
+        """Return the number of GPUs; 0 where HIP is missing or does not work."""
+        try:
+            return self._count(self.library)[1]
+        except TargetError:
+            return 0
+
+    def device_spec(self, device: int) -> TargetSpec | None:
+        """Return the target id of a GPU, as HIP names it.
+
+        Raises:
+            TargetError: The device does not exist, or its architecture is not supported.
+        """
+        properties = ctypes.create_string_buffer(_PROPERTIES_BYTES)
+        self.library.call("hipGetDevicePropertiesR0600", properties, device)
+        name = properties.raw[_ARCH_NAME_OFFSET:].split(b"\0", 1)[0].decode(errors="replace")
+        spec = parse_target(name)
+        if spec is None:
+            raise TargetError("HIP reports an unknown architecture", code="FLY-T655", value=name)
+        return spec
+
+    @contextmanager
+    def on(self, device: int) -> Iterator[None]:
+        """Make `device` current inside the block."""
+        before = ctypes.c_int()
+        self.library.call("hipGetDevice", ctypes.byref(before))
+        if before.value != device:
+            self.library.call("hipSetDevice", device)
+        try:
+            yield
+        finally:
+            if before.value != device:
+                self.library.call("hipSetDevice", before.value)
+
+    @contextmanager
+    def outside_capture(self) -> Iterator[None]:
+        """Allow calls, such as loading, that would invalidate a graph capture of this thread."""
+        mode = ctypes.c_int(_CAPTURE_RELAXED)
+        self.library.call("hipThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        try:
+            yield
+        finally:
+            self.library.call("hipThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+
+    # Modules and launches ------------------------------------------------------------------------
+    def load(self, code: CodeObject, device: int) -> HipModule:
+        """Load `code` on `device`.
+
+        Raises:
+            TargetError: It is for another architecture, or HIP refuses it.
+        """
+        if code.format != "hsaco":
+            raise TargetError("HIP loads AMD code objects only", code="FLY-T654", value=code.format)
+        spec = self.device_spec(device)
+        if spec is not None and spec.arch != code.target.arch:
+            raise TargetError(
+                "the code object is for another architecture than the device",
+                code="FLY-T654",
+                value=str(code.target),
+                allowed=str(spec),
+            )
+        return HipModule(self, code, device)
+
+    def launch_address(self) -> int:
+        """Return the address of the native launch function."""
+        if self._mapped is None:
+            with self._lock:
+                if self._mapped is None:
+                    code = compile_host(trampoline.llvm_ir(), trampoline.ENTRY)
+                    self._mapped = MappedCode(code)
+        return self._mapped.address
+
+    def driver_address(self, device: int) -> int:  # noqa: ARG002 - the record names the device
+        """Return the address of the `HipDriver`."""
+        library = self.library
+        self._driver.launch = library.address("hipModuleLaunchKernel")
+        self._driver.launch_ex = library.address("hipDrvLaunchKernelEx")
+        self._driver.get_device = library.address("hipGetDevice")
+        self._driver.set_device = library.address("hipSetDevice")
+        return ctypes.addressof(self._driver)
+
+    def take_error(self, status: int) -> BaseException | None:
+        """Return the exception for a launch status."""
+        if status > 0:
+            return self.library.error("the launch", status)
+        launch = self._driver.failed
+        block, grid = tuple(launch.block), tuple(launch.grid)
+        kernel = trampoline.HipKernel.from_address(launch.function) if launch.function else None
+        if status == trampoline.BAD_BLOCK and kernel is not None:
+            return UserError(
+                "workgroup size out of range",
+                code="FLY-U650",
+                value=block,
+                allowed=f"1 to {kernel.max_threads} threads, as the kernel was compiled",
+            )
+        if status == trampoline.BAD_GRID:
+            return UserError(
+                "the grid has too many threads along one axis",
+                code="FLY-U651",
+                value=f"{grid} workgroups of {block}",
+                allowed="workgroups times threads below 2**32 along each axis",
+            )
+        if status == trampoline.BAD_LDS and kernel is not None:
+            return UserError(
+                "the launch asks for more LDS than a workgroup can have",
+                code="FLY-U652",
+                value=f"{kernel.lds_static} static + {launch.dynamic_lds} dynamic bytes",
+                allowed=f"{kernel.lds_capacity} bytes",
+            )
+        if status == trampoline.BAD_CLUSTER:
+            return TargetError(
+                "this version of HIP cannot launch clusters",
+                code="FLY-T652",
+                value=tuple(launch.cluster),
+                hint="hipDrvLaunchKernelEx came with ROCm 7",
+            )
+        return None
+
+    # Streams and memory --------------------------------------------------------------------------
+    def current_stream(self, device: int) -> int:
+        """Return PyTorch's current stream where PyTorch drives this GPU, else the null stream."""
+        if self._torch_stream is None:
+            torch: Any = sys.modules.get("torch")
+            if torch is None or not getattr(torch.version, "hip", None):
+                return 0
+            self._torch_stream = torch._C._cuda_getCurrentRawStream
+        return self._torch_stream(device)
+
+    def synchronize(self, stream: int, device: int) -> None:
+        """Wait for the work on `stream`.
+
+        Raises:
+            TargetError: Work on the device has failed.
+        """
+        with self.on(device):
+            self.library.call("hipStreamSynchronize", stream)
+
+    def allocate(self, size: int, device: int) -> int:
+        """Allocate device memory."""
+        address = ctypes.c_void_p()
+        with self.on(device):
+            self.library.call("hipMalloc", ctypes.byref(address), max(size, 1))
+        return address.value or 0
+
+    def free(self, address: int, device: int) -> None:
+        """Free memory that `allocate` returned."""
+        with self.on(device):
+            self.library.call("hipFree", address)
+
+    def copy_to_device(self, address: int, data: bytes | memoryview, device: int) -> None:
+        """Copy host bytes to device memory."""
+        content = bytes(data)
+        with self.on(device):
+            self.library.call("hipMemcpy", address, content, len(content), _TO_DEVICE)
+
+    def copy_from_device(self, address: int, size: int, device: int) -> bytes:
+        """Copy device memory to the host."""
+        buffer = ctypes.create_string_buffer(max(size, 1))
+        with self.on(device):
+            self.library.call("hipMemcpy", buffer, address, size, _TO_HOST)
+        return buffer.raw[:size]
+
+
+def create() -> HipRuntime:
+    """Return a new HIP runtime; HIP itself is loaded when it is first needed."""
+    return HipRuntime()

@@ -1,0 +1,109 @@
+"""A stand-in for libamdhip64, compiled from C, and kernels launched through it."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flydsl import plugins
+from flydsl.plugins import hookimpl
+from flydsl.plugins.payloads import RuntimeInfo
+from flydsl_rocdl.hip import HipRuntime
+
+SOURCE = Path(__file__).parent / "stub_hip.c"
+
+
+class Record(ctypes.Structure):
+    """``struct record`` of the stub: one launch."""
+
+    _fields_ = (
+        ("function", ctypes.c_uint64),
+        ("stream", ctypes.c_uint64),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("cluster", ctypes.c_uint32 * 3),
+        ("lds", ctypes.c_uint32),
+        ("device", ctypes.c_int32),
+        ("captured", ctypes.c_int32),
+        ("size", ctypes.c_uint64),
+        ("kernarg", ctypes.c_ubyte * 1024),
+    )
+
+
+class Stub:
+    """The test's side of the stub library."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.library = ctypes.CDLL(self.path)
+        self.library.stub_last.restype = ctypes.POINTER(Record)
+        for name in ("stub_launches", "stub_loads", "stub_unloads"):
+            getattr(self.library, name).restype = ctypes.c_uint64
+        self.library.stub_call.restype = ctypes.c_char_p
+
+    @property
+    def last(self) -> Record:
+        return self.library.stub_last().contents
+
+    @property
+    def launches(self) -> int:
+        return self.library.stub_launches()
+
+    @property
+    def loads(self) -> int:
+        return self.library.stub_loads()
+
+    def fail(self, status: int) -> None:
+        """Let the next recorded call return `status`."""
+        self.library.stub_fail(status)
+
+    def devices(self, *architectures: str) -> None:
+        self.library.stub_devices(len(architectures))
+        for device, name in enumerate(architectures):
+            self.library.stub_arch(device, name.encode())
+
+
+@pytest.fixture(scope="session")
+def stub_path(tmp_path_factory) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("the stand-in for HIP needs a C compiler")
+    path = tmp_path_factory.mktemp("hip") / "libamdhip64.so.7"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", path, SOURCE], check=True)
+    return path
+
+
+@pytest.fixture
+def stub(stub_path) -> Stub:
+    """The stub library, with one gfx942."""
+    library = Stub(stub_path)
+    library.devices("gfx942:sramecc+:xnack-")
+    library.library.hipSetDevice(0)
+    return library
+
+
+@pytest.fixture
+def runtime(stub) -> HipRuntime:
+    return HipRuntime(stub.path)
+
+
+class _HipForHost:
+    """Announces HIP for host tensors: a test has no tensors on a GPU."""
+
+    @hookimpl
+    def flydsl_device_runtimes(self):
+        info = RuntimeInfo("hip-on-host", "flydsl_rocdl.hip:create", ("hsaco",), ("cpu",))
+        return (info,)
+
+
+@pytest.fixture
+def hip_for_host(stub, monkeypatch):
+    """Let calls with host tensors go to the stub."""
+    monkeypatch.setenv("FLYDSL_HIP_LIBRARY", stub.path)
+    monkeypatch.setenv("FLYDSL_DEVICE", "hip-on-host")
+    with plugins.isolated(_HipForHost(), installed=True):
+        yield
