@@ -145,6 +145,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U258": "an array is used wrongly",
         "FLY-U259": "a shared allocation is malformed or in the wrong place",
         "FLY-U260": "an operation by its MLIR name is given operands that do not fit",
+        "FLY-U270": "a tiled copy, tiled MMA or gemm is given something that does not fit",
         "FLY-B201": "the code of a rewritten function was lost",
         "FLY-B202": "the types of a loop's variables do not settle",
         "FLY-B203": "the compiler registers no driver",

@@ -15,6 +15,8 @@ __all__ = [
     "check_gemm",
     "check_mma_call",
     "copy_atom_of",
+    "split_instructions",
+    "split_predicate",
     "static_size",
 ]
 
@@ -60,7 +62,7 @@ def static_size(layout: Any, what: str = "the layout") -> int:
     return size
 
 
-def _check_values(atom: ft.CopyAtomType, tensor: ft.MemRefType, layout: Any, what: str) -> None:
+def _check_width(atom: ft.CopyAtomType, tensor: ft.MemRefType, what: str) -> None:
     if storage_bits(tensor.element) != atom.bits:
         raise UserTypeError(
             f"the elements of {what} are not as wide as the values of the copy atom",
@@ -68,6 +70,10 @@ def _check_values(atom: ft.CopyAtomType, tensor: ft.MemRefType, layout: Any, wha
             value=tensor.element,
             allowed=f"{atom.bits}-bit elements",
         )
+
+
+def _check_values(atom: ft.CopyAtomType, tensor: ft.MemRefType, layout: Any, what: str) -> None:
+    _check_width(atom, tensor, what)
     if atom.operation.whole_tile:
         return
     moved = static_size(layout, what)
@@ -89,38 +95,123 @@ def check_copy_call(atom_kind: Any, src_kind: Any, dst_kind: Any) -> None:
         _check_values(atom, tensor, tensor.layout, what)
 
 
-def _mode_layouts(tensor: ft.MemRefType) -> list[Any]:
-    return [tensor.layout] if tensor.layout.is_leaf else list(tensor.layout.modes())
+def _mode_layouts(layout: Any) -> list[Any]:
+    return [layout] if layout.is_leaf else list(layout.modes())
+
+
+def split_instructions(layout: Any, values: int, what: str = "the tensor") -> Any:
+    """Return the layout (values of one instruction, instructions in mode 0, rest…).
+
+    Args:
+        layout: Mode 0 holds the values of one instruction, or is nested: the values of one, then
+            the repetitions, as partitions of tiled copies have it.
+        values: Values of one instruction.
+        what: What the layout belongs to, for messages.
+
+    Raises:
+        UserError: Mode 0 is no whole number of instructions.
+    """
+    if isinstance(layout, fl.ComposedLayout):
+        return layout.with_outer(split_instructions(layout.outer, values, what))
+    modes = _mode_layouts(layout)
+    parts = list(modes[0].modes()) if isinstance(modes[0].shape, tuple) else [modes[0]]
+    size, taken = 1, 0
+    while taken < len(parts) and (size < values or taken == 0):
+        size *= static_size(parts[taken], what)
+        taken += 1
+    if size != values:
+        raise UserValueError(
+            f"mode 0 of {what} does not hold the values of one copy instruction, or these and "
+            "repetitions of them",
+            code="FLY-U327",
+            value=str(modes[0]),
+            allowed=f"{values} values, or ({values}, repetitions)",
+        )
+    first = parts[0] if taken == 1 else _joined(parts[:taken])
+    repeats = _joined(parts[taken:]) if len(parts) > taken else fl.Layout(1, 0)
+    return _joined([first, repeats, *modes[1:]])
+
+
+def _joined(modes: list[Any]) -> fl.Layout:
+    return fl.Layout(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
+
+
+def split_predicate(layout: Any, rank: int, values: int, repeats: int) -> Any:
+    """Return a predicate's layout (1, instructions in mode 0, rest…).
+
+    Args:
+        layout: Modes as in the source, or those after the first. Mode 0, where it is there, holds
+            one truth value, one per instruction, or one per value of which the first counts.
+        rank: Rank of the source.
+        values: Values of one instruction.
+        repeats: Instructions in mode 0 of the source.
+
+    Raises:
+        UserError: It fits neither.
+    """
+    modes = _mode_layouts(layout)
+    first: list[Any] = []
+    if len(modes) == rank and not (rank == 1 and repeats == 1):
+        first, modes = modes[:1], modes[1:]
+    elif len(modes) not in (rank, max(1, rank - 1)):
+        raise UserValueError(
+            "the predicate of a copy has the wrong rank",
+            code="FLY-U328",
+            value=str(layout),
+            allowed=f"rank {rank} or {rank - 1}",
+        )
+    elif rank == 1:
+        first, modes = modes, []
+    each: Any = fl.Layout(repeats, 0)
+    size = static_size(first[0], "the predicate") if first else 1
+    if size == values * repeats and values > 1:
+        each = split_instructions(first[0], values, "the predicate").modes()[1]
+    elif size == repeats and repeats > 1:
+        each = first[0]
+    elif size != 1 and not (rank == 1 and repeats == 1):
+        raise UserValueError(
+            "mode 0 of the predicate of a copy has the wrong size",
+            code="FLY-U328",
+            value=str(layout),
+            allowed=f"1, {repeats} or {values * repeats}",
+        )
+    return _joined([fl.Layout(1, 0), each, *modes])
 
 
 def check_copy(atom_kind: Any, src_kind: Any, dst_kind: Any, pred_kind: Any) -> None:
     """Raise UserError unless the tensors have equal, static modes that fit the atom."""
     atom = copy_atom_of(atom_kind)
     src, dst = _tensor(src_kind, "the source"), _tensor(dst_kind, "the destination")
-    modes = [_mode_layouts(src), _mode_layouts(dst)]
-    if len(modes[0]) != len(modes[1]):
+    ranks = [len(_mode_layouts(x.layout)) for x in (src, dst)]
+    if ranks[0] != ranks[1]:
         raise UserValueError(
             "source and destination of a copy have different ranks",
             code="FLY-U328",
             value=f"{src.layout} and {dst.layout}",
         )
-    _check_values(atom, src, modes[0][0], "mode 0 of the source")
-    _check_values(atom, dst, modes[1][0], "mode 0 of the destination")
-    sizes = [[static_size(m, "a copied tensor") for m in part[1:]] for part in modes]
-    if sizes[0] != sizes[1] and not atom.operation.whole_tile:
+    _check_width(atom, src, "the source")
+    _check_width(atom, dst, "the destination")
+    if atom.operation.whole_tile:
+        return
+    values = atom.operation.values(atom.bits)
+    sizes = []
+    for tensor, what in ((src, "the source"), (dst, "the destination")):
+        split = split_instructions(tensor.layout, values, what)
+        sizes.append([static_size(m, what) for m in split.modes()[1:]])
+    if sizes[0] != sizes[1]:
         raise UserValueError(
             "source and destination of a copy have different sizes",
             code="FLY-U328",
             value=f"{src.layout} and {dst.layout}",
         )
     if isinstance(pred_kind, ft.MemRefType):
-        rank = 1 if pred_kind.layout.is_leaf else pred_kind.layout.rank
-        if rank not in (len(modes[0]), max(1, len(modes[0]) - 1)):
+        made = split_predicate(pred_kind.layout, ranks[0], values, sizes[0][0])
+        found = [static_size(m, "the predicate") for m in made.modes()[2:]]
+        if found != sizes[0][1:]:
             raise UserValueError(
-                "the predicate of a copy has the wrong rank",
+                "predicate and source of a copy have different sizes",
                 code="FLY-U328",
-                value=str(pred_kind.layout),
-                allowed=f"rank {len(modes[0])} or {len(modes[0]) - 1}",
+                value=f"{pred_kind.layout} and {src.layout}",
             )
 
 
@@ -159,7 +250,7 @@ def check_gemm(atom_kind: Any, d: Any, a: Any, b: Any, c: Any) -> None:
         name: _tensor(kind, f"operand {name}")
         for name, kind in (("D", d), ("A", a), ("B", b), ("C", c))
     }
-    modes = {name: _mode_layouts(tensor) for name, tensor in tensors.items()}
+    modes = {name: _mode_layouts(tensor.layout) for name, tensor in tensors.items()}
     ranks: tuple[int, ...] = tuple(len(modes[name]) for name in "DABC")
     if ranks not in ((1, 1, 1, 1), (3, 2, 2, 3), (3, 3, 3, 3)):
         raise UserValueError(

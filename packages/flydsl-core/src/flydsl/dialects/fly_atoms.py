@@ -9,9 +9,15 @@ from flydsl import layout as fl
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.atoms import CopyOp, MmaOp
 from flydsl.dialects.building import Builder, Operand, attribute, create, segments
-from flydsl.dialects.checks import check_copy, check_copy_call, check_gemm, check_mma_call
+from flydsl.dialects.checks import (
+    check_copy,
+    check_copy_call,
+    check_gemm,
+    check_mma_call,
+    static_size,
+)
 from flydsl.dialects.fly_memory import element_type, memref_alloca, natural_alignment
-from flydsl.dialects.tiled import TRAVERSAL_ORDERS
+from flydsl.dialects.tiled import TRAVERSAL_ORDERS, traversal
 from flydsl.errors import UserTypeError, UserValueError
 
 if TYPE_CHECKING:
@@ -23,6 +29,7 @@ __all__ = [
     "copy_atom_call",
     "copy_atom_call_ssa",
     "gemm",
+    "gemm_steps",
     "make_copy_atom",
     "make_mma_atom",
     "mma_atom_call",
@@ -211,18 +218,7 @@ def gemm(
         UserError: Ranks or sizes do not fit, or both an order and a layout are given.
     """
     a, b, c = operands
-    check_gemm(ft.of(atom.type), *(ft.of(x.type) for x in (d, a, b, c)))
-    if traversal_order and traversal_layout is not None:
-        raise UserValueError(
-            "gemm takes a traversal order or a traversal layout, not both", code="FLY-U326"
-        )
-    if traversal_order and traversal_order not in TRAVERSAL_ORDERS:
-        raise UserValueError(
-            "no such traversal order",
-            code="FLY-U326",
-            value=traversal_order,
-            allowed=", ".join(TRAVERSAL_ORDERS),
-        )
+    _check_traversal(atom, (d, a, b, c), traversal_order, traversal_layout)
     values, sizes = _scaled((atom, d, a, b, c), scales)
     attributes = {"operandSegmentSizes": sizes}
     if traversal_order:
@@ -230,6 +226,54 @@ def gemm(
     if traversal_layout is not None:
         attributes["traversal_layout"] = attribute(str(traversal_layout))
     create("gemm", (), values, attributes)
+
+
+def _check_traversal(
+    atom: ir.Value, operands: Sequence[Operand], order: str, layout: fl.Layout | None
+) -> None:
+    check_gemm(ft.of(atom.type), *(ft.of(x.type) for x in operands))
+    if order and layout is not None:
+        raise UserValueError(
+            "gemm takes a traversal order or a traversal layout, not both", code="FLY-U326"
+        )
+    if order and order not in TRAVERSAL_ORDERS:
+        raise UserValueError(
+            "no such traversal order",
+            code="FLY-U326",
+            value=order,
+            allowed=", ".join(TRAVERSAL_ORDERS),
+        )
+    given: Any = layout
+    if given is not None and not (isinstance(given, fl.Layout) and given.is_static):
+        raise UserTypeError(
+            "a traversal layout is a static layout", code="FLY-U326", value=str(given)
+        )
+
+
+def gemm_steps(
+    atom: ir.Value,
+    d: ir.Value,
+    operands: tuple[Operand, Operand, Operand],
+    *,
+    traversal_order: str = "",
+    traversal_layout: fl.Layout | None = None,
+) -> list[tuple[int, int, int]]:
+    """Return the (m, n, k) of each MMA call that `gemm` with these operands makes, in order.
+
+    Raises:
+        UserError: As `gemm`, or the layout does not visit every tile exactly once.
+    """
+    a, b, c = operands
+    _check_traversal(atom, (d, a, b, c), traversal_order, traversal_layout)
+    modes = []
+    for value in (a, b):
+        kind = ft.of(value.type)
+        assert isinstance(kind, ft.MemRefType)
+        layout = kind.layout
+        modes.append([layout] if layout.is_leaf else list(layout.modes()))
+    extents = [static_size(part[1]) if len(part) > 1 else 1 for part in modes]
+    depth = static_size(modes[0][2]) if len(modes[0]) > 2 else 1
+    return traversal(traversal_order, traversal_layout, (extents[0], extents[1], depth))
 
 
 def tiled_mma_partition(
@@ -261,9 +305,19 @@ def mma_make_fragment(
     kind = ft.of(tiled_mma.type)
     if not isinstance(kind, ft.TiledMmaType):
         raise UserTypeError("not a tiled MMA", code="FLY-U325", value=str(tiled_mma.type))
+    if operand not in ("A", "B", "C", "D"):
+        raise UserValueError(
+            "no such MMA operand", code="FLY-U331", value=operand, allowed="A, B, C, D"
+        )
     part = ft.of(tiled_mma_partition(operand, tiled_mma, tile, 0).type)
-    assert isinstance(part, ft.MemRefType | ft.CoordTensorType)
-    source = part.layout if isinstance(part, ft.MemRefType) else part.tensor.layout
+    if isinstance(part, ft.MemRefType | ft.LayoutType):
+        source: Any = part.layout
+    elif isinstance(part, ft.CoordTensorType):
+        source = part.tensor.layout
+    else:
+        raise UserTypeError(
+            "a fragment is made for a tensor or a layout", code="FLY-U331", value=str(part)
+        )
     layout = fl.make_fragment_layout_like(source)
     if stages is not None:
         layout = fl.append(layout, fl.Layout(stages, fl.cosize(layout)))

@@ -16,6 +16,7 @@ from flydsl.dialects.checks import static_size
 from flydsl.dialects.fly_types import CopyAtomType, MmaAtomType, TiledCopyType, TiledMmaType
 from flydsl.dialects.views import View
 from flydsl.errors import UserTypeError, UserValueError
+from flydsl.layout.tuples import flatten
 
 __all__ = [
     "TRAVERSAL_ORDERS",
@@ -102,13 +103,22 @@ def make_tiled_copy(atom: Any, layout_tv: Any, tile: Any) -> TiledCopyType:
                 value=have,
                 allowed=f"a multiple of {need}",
             )
-    if fl.size(layout_tv) != fl.int_tuple_product(_tile_shape(tile)):
+    if _distinct(layout_tv) != fl.int_tuple_product(_tile_shape(tile)):
         raise UserValueError(
-            "the threads and values of a tiled copy do not cover its tile exactly once",
+            "the threads and values of a tiled copy do not cover its tile",
             code="FLY-U330",
             value=f"{layout_tv} on {tile}",
         )
     return TiledCopyType(atom, layout_tv, tile)
+
+
+def _distinct(layout: fl.Layout) -> int:
+    """Return how many coordinates a layout names, not counting repetitions (strides of 0)."""
+    count = 1
+    for extent, stride in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
+        if stride != 0:
+            count *= extent
+    return count
 
 
 def tiled_copy_tv(tiled: TiledCopyType, target_tv: fl.Layout) -> fl.Layout:

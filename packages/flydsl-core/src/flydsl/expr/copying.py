@@ -1,4 +1,4 @@
-"""Copies: copy atoms and the operations that run them."""
+"""Copies: copy atoms and the operations that run them. Tiled copies are in `tiling`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from typing import Any
 from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import IRValue
 from flydsl.expr.emit import located
+from flydsl.expr.enums import AtomicOp, SyncScope
 from flydsl.expr.numeric import Boolean, Numeric, as_numeric
+from flydsl.expr.pointers import element_class
 from flydsl.expr.tensors import Tensor
 from flydsl.expr.wrapping import FlyValue, as_operand, register_wrapper
 
 __all__ = [
     "CopyAtom",
-    "TiledCopy",
+    "UniversalAtomic",
+    "UniversalAtomicAdd",
+    "UniversalAtomicAnd",
+    "UniversalAtomicDec",
+    "UniversalAtomicInc",
+    "UniversalAtomicMax",
+    "UniversalAtomicMin",
+    "UniversalAtomicOr",
     "UniversalCopy",
     "UniversalCopy8b",
     "UniversalCopy16b",
@@ -64,6 +73,63 @@ def UniversalCopy128b() -> Any:  # noqa: N802
     return UniversalCopy(128)
 
 
+def UniversalAtomic(operation: Any, dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that combines registers with memory atomically, relaxed.
+
+    Args:
+        operation: `AtomicOp`, or its name. Max and Min compare unsigned for unsigned classes.
+        dtype: Numeric class of the elements.
+        syncscope: Who has to see it (see `SyncScope`); empty: the agent (the whole device).
+
+    Raises:
+        UserError: The operation does not exist, or not for the class.
+    """
+    from flydsl.dialects import atoms
+
+    name = operation.name if isinstance(operation, AtomicOp) else str(operation)
+    kind = element_class(dtype)
+    text = kind.ir_text
+    if kind.is_integer and not kind.signed and kind.width > 1:
+        text = "u" + text
+    scope = "system" if syncscope is SyncScope.System else str(syncscope or "")
+    return atoms.UniversalAtomic(name.lower(), text, scope)
+
+
+def UniversalAtomicAdd(dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that adds to memory atomically; see `UniversalAtomic`."""
+    return UniversalAtomic(AtomicOp.Add, dtype, syncscope)
+
+
+def UniversalAtomicMax(dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that keeps the larger value in memory atomically."""
+    return UniversalAtomic(AtomicOp.Max, dtype, syncscope)
+
+
+def UniversalAtomicMin(dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that keeps the smaller value in memory atomically."""
+    return UniversalAtomic(AtomicOp.Min, dtype, syncscope)
+
+
+def UniversalAtomicAnd(dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that ands into memory atomically (integers)."""
+    return UniversalAtomic(AtomicOp.And, dtype, syncscope)
+
+
+def UniversalAtomicOr(dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that ors into memory atomically (integers)."""
+    return UniversalAtomic(AtomicOp.Or, dtype, syncscope)
+
+
+def UniversalAtomicInc(dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that increments memory, back to 0 at the register's value."""
+    return UniversalAtomic(AtomicOp.Inc, dtype, syncscope)
+
+
+def UniversalAtomicDec(dtype: Any, syncscope: Any = "") -> Any:  # noqa: N802
+    """Return the copy operation that decrements memory, from 0 to the register's value."""
+    return UniversalAtomic(AtomicOp.Dec, dtype, syncscope)
+
+
 class CopyAtom(FlyValue):
     """One copy instruction for values of a certain width."""
 
@@ -82,7 +148,7 @@ class CopyAtom(FlyValue):
     @property
     def thr_layout(self) -> Any:
         """Layout of the threads that take part."""
-        return self.operation.thr_layout
+        return self.operation.thr_layout()
 
     thr_id = thr_layout
 
@@ -114,34 +180,7 @@ class CopyAtom(FlyValue):
         return atom
 
 
-class TiledCopy(CopyAtom):
-    """A copy atom repeated over threads and values of a tile."""
-
-    __slots__ = ()
-
-    @property
-    def operation(self) -> Any:
-        """The copy operation."""
-        return self.kind.atom.operation
-
-    @property
-    def val_bits(self) -> int:
-        """Bits of one value."""
-        return int(self.kind.atom.bits)
-
-    @property
-    def tile_mn(self) -> Any:
-        """Extent of the tile per mode."""
-        return self.kind.tile
-
-    @property
-    def layout_tv_tiled(self) -> Any:
-        """(thread, value) to linear coordinate in the tile."""
-        return self.kind.layout_tv
-
-
 register_wrapper("copy_atom", lambda value, kind, _: CopyAtom(value, kind))
-register_wrapper("tiled_copy", lambda value, kind, _: TiledCopy(value, kind))
 
 
 def make_copy_atom(copy_op: Any, elem_type_or_bits: Any) -> CopyAtom:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, StrEnum
 
 from flydsl.errors import UserTypeError
 
 __all__ = [
     "AddressSpace",
+    "AtomicOp",
+    "AtomicOrdering",
     "CachePolicy",
     "GemmTraversalOrder",
     "MmaOperand",
     "ReductionOp",
     "RoundingMode",
+    "SyncScope",
     "space_name",
 ]
 
@@ -83,6 +86,40 @@ class RoundingMode(Enum):
     UPWARD = "upward"
     TOWARD_ZERO = "toward_zero"
     TO_NEAREST_AWAY = "to_nearest_away"
+
+
+class AtomicOp(IntEnum):
+    """Read-modify-write operations of atomic copies (`UniversalAtomic`)."""
+
+    Add = 0
+    Max = 1
+    Min = 2
+    And = 3
+    Or = 4
+    Inc = 5
+    Dec = 6
+
+
+class AtomicOrdering(Enum):
+    """How an atomic access or a fence orders other memory accesses (LLVM's memory model)."""
+
+    NotAtomic = "not_atomic"
+    Unordered = "unordered"
+    Monotonic = "monotonic"
+    Acquire = "acquire"
+    Release = "release"
+    AcqRel = "acq_rel"
+    SeqCst = "seq_cst"
+
+
+class SyncScope(StrEnum):
+    """Scopes that every target has; a target's namespace lists its own.
+
+    Without a scope an atomic operation or fence is seen by the whole device.
+    """
+
+    System = ""
+    SingleThread = "singlethread"
 
 
 class GemmTraversalOrder(IntEnum):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flydsl import layout as fl
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import attribute, decode, segments
-from flydsl.dialects.checks import static_size
+from flydsl.dialects.checks import split_instructions, split_predicate, static_size
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import element_type, natural_alignment
 from flydsl.dialects.tiled import traversal
@@ -235,22 +235,20 @@ def _copy(low: Lowering, op: Any) -> None:
         _call(low, atom, src, dst, pred)
         low.done(op)
         return
-    if isinstance(pred, View) and len(_modes(pred)) < len(_modes(src)):
-        broadcast = fl.prepend(
-            pred.layout if not pred.layout.is_leaf else _wrapped(pred.layout), fl.Layout(1, 0)
-        )
-        pred = View(pred.pointer, broadcast)
+    kind = atom.atom_type
+    values = kind.operation.values(kind.bits)
+    rank = len(_modes(src))
+    src, dst = (x.mapped(split_instructions, values) for x in (src, dst))
+    sizes = [static_size(mode) for mode in _modes(src)[1:]]
+    if isinstance(pred, View):
+        pred = pred.mapped(split_predicate, rank, values, sizes[0])
     count = 1
-    for mode in _modes(src)[1:]:
-        count *= static_size(mode)
+    for size in sizes:
+        count *= size
     for number in range(count):
         chosen = _rest_element(pred, number) if isinstance(pred, View) else pred
         _call(low, atom, _rest_element(src, number), _rest_element(dst, number), chosen)
     low.done(op)
-
-
-def _wrapped(layout: Any) -> fl.Layout:
-    return fl.Layout((layout.shape,), (layout.stride,))
 
 
 def _packed_pointer(low: Lowering, view: View) -> ir.Value:

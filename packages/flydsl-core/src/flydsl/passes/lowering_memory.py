@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flydsl import layout as fl
 from flydsl import mlir
 from flydsl.dialects import fly_types as ft
-from flydsl.dialects.building import attribute, parsed
+from flydsl.dialects.building import attribute
 from flydsl.dialects.checks import static_size
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import element_type, natural_alignment, vector_type
@@ -21,7 +21,16 @@ from flydsl.passes.pointers import SsaPointer
 if TYPE_CHECKING:
     from flydsl.passes.layout_lowering import Lowering
 
-__all__ = ["MEMORY_HANDLERS", "access_pointer", "load_view", "runs", "store_view"]
+__all__ = [
+    "MEMORY_HANDLERS",
+    "access_pointer",
+    "concatenated",
+    "load_view",
+    "overlaid",
+    "part",
+    "runs",
+    "store_view",
+]
 
 Handler = Callable[["Lowering", Any], None]
 
@@ -136,16 +145,25 @@ def concatenated(
             for piece in pieces
         ]
         return create("vector.from_elements", [type_], scalars).result
-    out = create("ub.poison", [type_], [], {"value": parsed("#ub.poison")}).result
-    at = 0
-    for piece, length in zip(pieces, lengths, strict=True):
-        attributes = {
-            "offsets": mlir.ir.ArrayAttr.get([attribute(at)]),
-            "strides": mlir.ir.ArrayAttr.get([attribute(1)]),
-        }
-        out = create("vector.insert_strided_slice", [type_], [piece, out], attributes).result
-        at += length
+    out = pieces[0]
+    for piece in pieces[1:]:
+        length, more = (mlir.ir.VectorType(x.type).shape[0] for x in (out, piece))
+        out = _shuffle(create, out, piece, range(length + more), element)
     return out
+
+
+def _shuffle(
+    create: Callable[..., Any],
+    first: mlir.ir.Value,
+    second: mlir.ir.Value,
+    mask: Sequence[int],
+    element: str,
+) -> mlir.ir.Value:
+    """Return the elements of two vectors, taken one after the other, that `mask` numbers."""
+    attributes = {"mask": mlir.ir.DenseI64ArrayAttr.get(list(mask))}
+    return create(
+        "vector.shuffle", [vector_type(len(mask), element)], [first, second], attributes
+    ).result
 
 
 def part(
@@ -154,14 +172,16 @@ def part(
     """Return elements ``[at, at + count)`` of a vector as a vector."""
     if mlir.ir.VectorType(vector.type).shape[0] == count:
         return vector
-    attributes = {
-        "offsets": mlir.ir.ArrayAttr.get([attribute(at)]),
-        "sizes": mlir.ir.ArrayAttr.get([attribute(count)]),
-        "strides": mlir.ir.ArrayAttr.get([attribute(1)]),
-    }
-    return create(
-        "vector.extract_strided_slice", [vector_type(count, element)], [vector], attributes
-    ).result
+    return _shuffle(create, vector, vector, range(at, at + count), element)
+
+
+def overlaid(
+    create: Callable[..., Any], vector: mlir.ir.Value, piece: mlir.ir.Value, at: int, element: str
+) -> mlir.ir.Value:
+    """Return a vector with the elements of a shorter one in the places from `at` on."""
+    size, count = (mlir.ir.VectorType(x.type).shape[0] for x in (vector, piece))
+    mask = [size + i - at if at <= i < at + count else i for i in range(size)]
+    return _shuffle(create, vector, piece, mask, element)
 
 
 def store_view(low: Lowering, vector: mlir.ir.Value, view: View) -> None:

@@ -10,7 +10,7 @@ from flydsl import mlir
 from flydsl.dialects.building import parsed
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import element_type, vector_type
-from flydsl.passes.lowering_memory import concatenated, part
+from flydsl.passes.lowering_memory import concatenated, overlaid, part
 
 __all__ = ["Access", "Slot", "SlotWriter"]
 
@@ -283,14 +283,7 @@ class SlotWriter:
             state[key] = source
             return
         old = self._piece(slot, piece, state)
-        wide = mlir.ir.IntegerType.get_signless(64)
-        attributes = {
-            "offsets": mlir.ir.ArrayAttr.get([mlir.ir.IntegerAttr.get(wide, begin - at)]),
-            "strides": mlir.ir.ArrayAttr.get([mlir.ir.IntegerAttr.get(wide, 1)]),
-        }
-        state[key] = self.create(
-            "vector.insert_strided_slice", [old.type], [source, old], attributes
-        ).result
+        state[key] = overlaid(self.create, old, source, begin - at, slot.element)
 
     def _store_dynamic(
         self, access: Access, state: dict[Any, Any], value: mlir.ir.Value, count: int

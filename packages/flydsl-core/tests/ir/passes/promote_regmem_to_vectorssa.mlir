@@ -161,8 +161,7 @@ gpu.module @kernels {
 // A whole that was stored in parts is put together; parts of a whole are cut out.
 // CHECK-LABEL: gpu.func @parts(
 // CHECK-SAME: %[[A:.*]]: vector<2xf32>, %[[B:.*]]: vector<2xf32>, %[[P:.*]]: !fly.ptr
-// CHECK: vector.insert_strided_slice %[[A]], %{{.*}} {offsets = [0], strides = [1]} : vector<2xf32> into vector<4xf32>
-// CHECK: %[[W:.*]] = vector.insert_strided_slice %[[B]], %{{.*}} {offsets = [2], strides = [1]} : vector<2xf32> into vector<4xf32>
+// CHECK: %[[W:.*]] = vector.shuffle %[[A]], %[[B]] [0, 1, 2, 3] : vector<2xf32>, vector<2xf32>
 // CHECK: "fly.ptr_store"(%[[W]], %[[P]])
 gpu.module @kernels {
   gpu.func @parts(%a: vector<2xf32>, %b: vector<2xf32>, %p: !fly.ptr<f32, "global", 16 : i64, "">) kernel {

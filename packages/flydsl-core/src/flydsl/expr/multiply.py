@@ -1,0 +1,507 @@
+"""Matrix multiply-add: MMA atoms, tiled MMAs, fragments and `gemm`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flydsl.errors import UserTypeError, UserValueError
+from flydsl.expr.copying import atom_set_value
+from flydsl.expr.emit import located
+from flydsl.expr.enums import GemmTraversalOrder
+from flydsl.expr.layouts import apply, tuple_value
+from flydsl.expr.numeric import as_numeric
+from flydsl.expr.pointers import element_class
+from flydsl.expr.tensors import Tensor
+from flydsl.expr.tiling import ThreadSlice, checked_thread
+from flydsl.expr.wrapping import FlyValue, as_operand, is_plain, plain, register_wrapper, wrap
+
+__all__ = [
+    "MmaAtom",
+    "ThrMma",
+    "TiledMma",
+    "UniversalFMA",
+    "gemm",
+    "make_mma_atom",
+    "make_tiled_mma",
+    "mma_atom_call",
+]
+
+
+def UniversalFMA(dtype: Any) -> Any:  # noqa: N802  (the name of the public API)
+    """Return the 1 x 1 x 1 operation of one thread: a product, rounded, then a sum, rounded.
+
+    Args:
+        dtype: Numeric class of all four operands.
+
+    Raises:
+        UserTypeError: It is no numeric class.
+    """
+    from flydsl.dialects import atoms
+
+    return atoms.UniversalFMA(element_class(dtype).ir_text)
+
+
+class MmaAtom(FlyValue):
+    """One matrix multiply-add instruction."""
+
+    __slots__ = ()
+
+    @property
+    def operation(self) -> Any:
+        """The MMA operation."""
+        return self.kind.operation
+
+    @property
+    def shape_mnk(self) -> tuple[int, int, int]:
+        """Extents M, N, K of one instruction."""
+        extents: tuple[int, int, int] = self.operation.shape_mnk
+        return extents
+
+    @property
+    def thr_layout(self) -> Any:
+        """Layout of the threads that take part."""
+        return self.operation.thr_layout()
+
+    thr_id = thr_layout
+
+    @property
+    def layout_A_tv(self) -> Any:  # noqa: N802  (the name of the public API)
+        """(thread, value) to linear coordinate in the (M, K) tile of A."""
+        return self.operation.layout_tv("A")
+
+    @property
+    def layout_B_tv(self) -> Any:  # noqa: N802
+        """(thread, value) to linear coordinate in the (N, K) tile of B."""
+        return self.operation.layout_tv("B")
+
+    @property
+    def layout_C_tv(self) -> Any:  # noqa: N802
+        """(thread, value) to linear coordinate in the (M, N) tile of C and D."""
+        return self.operation.layout_tv("C")
+
+    def set_value(self, field: str | Mapping[str, Any], value: Any = None) -> Any:
+        """Return the atom with a state field set, or with all fields of a mapping set.
+
+        Raises:
+            UserError: The operation has no such state.
+        """
+        atom = self
+        fields = field if isinstance(field, Mapping) else {field: value}
+        for name, item in fields.items():
+            atom = atom_set_value(atom, name, item)
+        return atom
+
+
+class TiledMma(MmaAtom):
+    """An MMA atom repeated over an arrangement of atoms and the values of each thread."""
+
+    __slots__ = ()
+
+    @property
+    def operation(self) -> Any:
+        """The MMA operation."""
+        return self.kind.atom.operation
+
+    @property
+    def mma_atom(self) -> MmaAtom:
+        """The atom, with its state."""
+        atom: MmaAtom = apply("get_mma_atom", self)
+        return atom
+
+    @property
+    def atom_layout(self) -> Any:
+        """Arrangement of atoms over M, N, K."""
+        return self.kind.atom_layout
+
+    @property
+    def permutation_mnk(self) -> Any:
+        """Tiler per M, N, K; None leaves a mode alone."""
+        return self.kind.permutation
+
+    @property
+    def tile_size_mnk(self) -> tuple[int, int, int]:
+        """Extents M, N, K that one step of all threads covers."""
+        from flydsl.dialects import tiled
+
+        return tiled.tile_size_mnk(self.kind)
+
+    @property
+    def thr_layout_vmnk(self) -> Any:
+        """(thread in the atom, atom along M, N, K) to thread number."""
+        from flydsl.dialects import tiled
+
+        return tiled.thr_layout_vmnk(self.kind)
+
+    @property
+    def size(self) -> int:
+        """Number of threads."""
+        from flydsl.dialects.checks import static_size
+
+        return static_size(self.thr_layout_vmnk)
+
+    def _layout_tv(self, operand: str) -> Any:
+        from flydsl.dialects import tiled
+
+        return tiled.mma_layout_tv(self.kind, operand)
+
+    @property
+    def tv_layout_A_tiled(self) -> Any:  # noqa: N802
+        """(thread, value) to linear coordinate in the tile of A."""
+        return self._layout_tv("A")
+
+    @property
+    def tv_layout_B_tiled(self) -> Any:  # noqa: N802
+        """(thread, value) to linear coordinate in the tile of B."""
+        return self._layout_tv("B")
+
+    @property
+    def tv_layout_C_tiled(self) -> Any:  # noqa: N802
+        """(thread, value) to linear coordinate in the tile of C."""
+        return self._layout_tv("C")
+
+    def thr_slice(self, thread: Any) -> ThrMma:
+        """Return one thread's share.
+
+        Args:
+            thread: Number of the thread among those of the tiled MMA.
+
+        Raises:
+            UserError: It is no integer, or a constant beyond the last thread.
+        """
+        return ThrMma(self, checked_thread(thread, self.size, "a tiled MMA"))
+
+    get_slice = thr_slice
+
+    def make_fragment_A(self, tile: Any, *, stages: int | None = None) -> Tensor:  # noqa: N802
+        """Allocate the registers for a thread's part of a tile of A.
+
+        Args:
+            tile: The whole tile (M, K): a tensor, coordinate tensor or layout, not partitioned.
+            stages: Adds a trailing mode of this extent.
+
+        Returns:
+            Register tensor (values, rest of M, rest of K[, stages]) of the atom's element type.
+
+        Raises:
+            UserError: The tile does not fit the tiled MMA or is not static.
+        """
+        return _fragment(self, "A", tile, stages)
+
+    def make_fragment_B(self, tile: Any, *, stages: int | None = None) -> Tensor:  # noqa: N802
+        """Allocate the registers for a thread's part of a tile (N, K); see `make_fragment_A`."""
+        return _fragment(self, "B", tile, stages)
+
+    def make_fragment_C(self, tile: Any, *, stages: int | None = None) -> Tensor:  # noqa: N802
+        """Allocate the registers for a thread's part of a tile (M, N); see `make_fragment_A`."""
+        return _fragment(self, "C", tile, stages)
+
+    def _partition_shape(self, operand: str, shape: Any) -> Any:
+        from flydsl.dialects import fly, tiled
+
+        if is_plain(shape):
+            return tiled.mma_partition_shape(
+                self.kind, tuple_value(plain(shape)), operand_id=operand
+            )
+        with located():
+            return wrap(fly.tiled_mma_partition_shape(operand, self.value, as_operand(shape)))
+
+    def partition_shape_A(self, shape: Any) -> Any:  # noqa: N802
+        """Return the shape of a thread's part of a tile of A of shape (M, K)."""
+        return self._partition_shape("A", shape)
+
+    def partition_shape_B(self, shape: Any) -> Any:  # noqa: N802
+        """Return the shape of a thread's part of a tile of B of shape (N, K)."""
+        return self._partition_shape("B", shape)
+
+    def partition_shape_C(self, shape: Any) -> Any:  # noqa: N802
+        """Return the shape of a thread's part of a tile of C of shape (M, N)."""
+        return self._partition_shape("C", shape)
+
+
+class ThrMma(ThreadSlice):
+    """One thread's share of a `TiledMma`."""
+
+    __slots__ = ()
+
+    def _partition(self, operand: str, tile: Any) -> Any:
+        from flydsl.dialects import fly
+
+        element = getattr(tile, "element", None)
+        with located():
+            made = fly.tiled_mma_partition(
+                operand, self.tiled.value, as_operand(tile), as_operand(self.thread)
+            )
+        return wrap(made, element)
+
+    def partition_A(self, tile: Any) -> Any:  # noqa: N802
+        """Return the thread's part of a tile (M, K, …): (values, rest of each mode…).
+
+        Raises:
+            UserError: The tiled MMA does not divide it.
+        """
+        return self._partition("A", tile)
+
+    def partition_B(self, tile: Any) -> Any:  # noqa: N802
+        """Return the thread's part of a tile (N, K, …): (values, rest of each mode…)."""
+        return self._partition("B", tile)
+
+    def partition_C(self, tile: Any) -> Any:  # noqa: N802
+        """Return the thread's part of a tile (M, N, …): (values, rest of each mode…)."""
+        return self._partition("C", tile)
+
+    def make_fragment_A(self, tile: Any, *, stages: int | None = None) -> Tensor:  # noqa: N802
+        """See `TiledMma.make_fragment_A`."""
+        return _fragment(self.tiled, "A", tile, stages)
+
+    def make_fragment_B(self, tile: Any, *, stages: int | None = None) -> Tensor:  # noqa: N802
+        """See `TiledMma.make_fragment_B`."""
+        return _fragment(self.tiled, "B", tile, stages)
+
+    def make_fragment_C(self, tile: Any, *, stages: int | None = None) -> Tensor:  # noqa: N802
+        """See `TiledMma.make_fragment_C`."""
+        return _fragment(self.tiled, "C", tile, stages)
+
+
+def _fragment(tiled: TiledMma, operand: str, tile: Any, stages: Any) -> Tensor:
+    from flydsl.dialects import fly
+
+    count = plain(stages)
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        raise UserValueError(
+            "the stages of a fragment are a positive int", code="FLY-U270", value=stages
+        )
+    with located():
+        return Tensor(fly.mma_make_fragment(operand, tiled.value, as_operand(tile), count))
+
+
+register_wrapper("mma_atom", lambda value, kind, _: MmaAtom(value, kind))
+register_wrapper("tiled_mma", lambda value, kind, _: TiledMma(value, kind))
+
+
+def make_mma_atom(operation: Any) -> MmaAtom:
+    """Return the MMA atom of an operation such as ``fx.rocdl.MFMA(…)`` or `UniversalFMA`.
+
+    Raises:
+        UserTypeError: It is no MMA operation.
+    """
+    from flydsl.dialects import atoms, fly
+
+    if not isinstance(operation, atoms.MmaOp):
+        raise UserTypeError("this is not an MMA operation", code="FLY-U270", value=operation)
+    with located():
+        return MmaAtom(fly.make_mma_atom(operation))
+
+
+def make_tiled_mma(atom: Any, atom_layout: Any, permutation: Any = None) -> TiledMma:
+    """Return the tiled MMA of an atom.
+
+    Args:
+        atom: An MMA atom, or an MMA operation.
+        atom_layout: Static arrangement of atoms over (M, N, K): a layout, or a shape, whose atoms
+            are then numbered along M first.
+        permutation: Tiler per M, N, K: None, an extent or a layout. An extent larger than the
+            atoms cover gives each thread values of several atoms next to each other.
+
+    Raises:
+        UserError: A part is of another kind, or not static.
+    """
+    from flydsl import layout as algebra
+
+    if not isinstance(atom, MmaAtom):
+        atom = make_mma_atom(atom)
+    if isinstance(atom, TiledMma):
+        raise UserTypeError("a tiled MMA needs an MMA atom", code="FLY-U270", value=atom)
+    arrangement = tuple_value(plain(atom_layout)) if is_plain(atom_layout) else atom_layout
+    if isinstance(arrangement, (int, tuple)):
+        arrangement = algebra.make_ordered_layout(arrangement, 0)
+    operands = [atom, arrangement]
+    if permutation is not None:
+        modes = permutation if isinstance(permutation, (tuple, list)) else None
+        operands.append(permutation if modes is None else algebra.make_tile(*modes))
+    made: TiledMma = apply("make_tiled_mma", *operands)
+    return made
+
+
+def _mma(atom: Any, state: Mapping[str, Any]) -> MmaAtom:
+    if not isinstance(atom, MmaAtom):
+        raise UserTypeError("this is not an MMA atom", code="FLY-U270", value=atom)
+    made: MmaAtom = atom.set_value(state) if state else atom
+    return made
+
+
+def _data_and_scale(operand: Any) -> tuple[Any, Any]:
+    """Split ``[data, scale]``; the scale is an operand value or None."""
+    if not isinstance(operand, (list, tuple)):
+        return operand, None
+    if len(operand) != 2:
+        raise UserTypeError(
+            "an operand with a scale is [data, scale]", code="FLY-U270", value=operand
+        )
+    data, scale = operand
+    if isinstance(scale, FlyValue):
+        return data, scale.value
+    number = as_numeric(scale)
+    if number is None or not number.is_integer:
+        raise UserTypeError(
+            "a scale is a register tensor or an integer of scale bytes",
+            code="FLY-U270",
+            value=scale,
+        )
+    return data, number.ir_value()
+
+
+def _tensors(d: Any, a: Any, b: Any, c: Any) -> tuple[Any, ...]:
+    for name, value in zip("DABC", (d, a, b, c), strict=True):
+        if not isinstance(value, Tensor):
+            raise UserTypeError(f"operand {name} is no tensor", code="FLY-U270", value=value)
+        if value.kind.space != "register":
+            raise UserTypeError(
+                f"operand {name} of a matrix multiply-add is not in registers",
+                code="FLY-U270",
+                value=str(value.kind),
+                hint="copy it to a fragment (make_fragment_A, fx.copy) first",
+            )
+    return d.value, a.value, b.value, c.value
+
+
+def mma_atom_call(atom: Any, d: Any, a: Any, b: Any, c: Any, **state: Any) -> None:
+    """Run one MMA instruction d = a b + c.
+
+    Args:
+        atom: An MMA atom or tiled MMA.
+        d: Register tensor of one thread's values of the result.
+        a: Register tensor of A's values, or ``[values, scale]`` for a scaled atom.
+        b: Likewise for B.
+        c: Register tensor to add; may be `d`.
+        **state: State fields of the atom.
+
+    Raises:
+        UserError: The tensors do not hold one thread's values of the atom.
+    """
+    from flydsl.dialects import fly
+
+    (a, scale_a), (b, scale_b) = _data_and_scale(a), _data_and_scale(b)
+    operands = _tensors(d, a, b, c)
+    with located():
+        fly.mma_atom_call(_mma(atom, state).value, *operands, scale_a=scale_a, scale_b=scale_b)
+
+
+def gemm(
+    mma: Any,
+    d: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    *,
+    traversal_order: Any = None,
+    traversal_layout: Any = None,
+    atom_callback: Callable[[MmaAtom, tuple[int, int, int]], MmaAtom] | None = None,
+    **state: Any,
+) -> None:
+    """Multiply fragments: d = a b + c, unrolled over the modes after the first.
+
+    Args:
+        mma: An MMA atom or tiled MMA.
+        d: Register tensor (values, M, N), or (values).
+        a: (values, M, K), (values, M) or (values); or ``[tensor, scales]`` for a scaled atom.
+        b: (values, N, K), (values, N) or (values); likewise.
+        c: Like `d`, and may be `d`. The first step of each (m, n) adds to it, later ones to `d`.
+        traversal_order: `GemmTraversalOrder`; default NMK (N innermost, K outermost).
+        traversal_layout: Static layout: step -> tile number, M fastest, then N, then K.
+        atom_callback: Called with the atom and (m, n, k) of each step; returns the atom to use.
+        **state: State fields of the atom.
+
+    Raises:
+        UserError: Ranks or sizes do not fit, an operand is not in registers, or both an order and a
+            layout are given.
+    """
+    from flydsl.dialects import fly
+
+    order = _order_name(traversal_order)
+    (a, scale_a), (b, scale_b) = _data_and_scale(a), _data_and_scale(b)
+    operands = _tensors(d, a, b, c)
+    with located():
+        atom = _mma(mma, state)
+        if atom_callback is not None:
+            scales, path = (scale_a, scale_b), (order, traversal_layout)
+            _gemm_by_steps(atom, (d, a, b, c), scales, path, atom_callback)
+            return
+        fly.gemm(
+            atom.value,
+            operands[0],
+            (operands[1], operands[2], operands[3]),
+            scales=(scale_a, scale_b),
+            traversal_order=order,
+            traversal_layout=traversal_layout,
+        )
+
+
+def _order_name(order: Any) -> str:
+    if order is None:
+        return ""
+    try:
+        return (
+            GemmTraversalOrder(order).name
+            if isinstance(order, int)
+            else (GemmTraversalOrder[str(order)].name)
+        )
+    except (ValueError, KeyError):
+        raise UserValueError(
+            "there is no such traversal order",
+            code="FLY-U270",
+            value=order,
+            allowed=", ".join(item.name for item in GemmTraversalOrder),
+        ) from None
+
+
+def _gemm_by_steps(
+    atom: MmaAtom,
+    tensors: tuple[Any, Any, Any, Any],
+    scales: tuple[Any, Any],
+    traversal: tuple[str, Any],
+    callback: Callable[[MmaAtom, tuple[int, int, int]], MmaAtom],
+) -> None:
+    """Emit one MMA call per step, with the atom that `callback` gives for it."""
+    from flydsl.dialects import fly
+
+    d, a, b, c = tensors
+    steps = fly.gemm_steps(
+        atom.value,
+        d.value,
+        (a.value, b.value, c.value),
+        traversal_order=traversal[0],
+        traversal_layout=traversal[1],
+    )
+    first = atom.mma_atom if isinstance(atom, TiledMma) else atom
+    visited: set[tuple[int, int]] = set()
+    for m, n, k in steps:
+        chosen = callback(first, (m, n, k))
+        if not isinstance(chosen, MmaAtom):
+            raise UserTypeError(
+                "the atom callback of gemm returns an MMA atom", code="FLY-U270", value=chosen
+            )
+        tail = (k,) if a.rank == 3 else ()
+        parts = [d, a, b, d if (m, n) in visited else c]
+        if d.rank > 1:
+            places = ((m, n), (m, *tail), (n, *tail), (m, n))
+            parts = [
+                apply("slice", x, (None, *place)) for x, place in zip(parts, places, strict=True)
+            ]
+        visited.add((m, n))
+        fly.mma_atom_call(
+            chosen.value,
+            *(part.value for part in parts),
+            scale_a=_scale_at(scales[0], m, tail),
+            scale_b=_scale_at(scales[1], n, tail),
+        )
+
+
+def _scale_at(scale: Any, tile: int, tail: tuple[int, ...]) -> Any:
+    """Return the scales of one step: a tensor (V, tiles[, K]) is sliced, a scalar is shared."""
+    from flydsl.dialects import fly, fly_types
+
+    kind = None if scale is None else fly_types.of(scale.type)
+    if not isinstance(kind, fly_types.MemRefType) or kind.layout.is_leaf or kind.layout.rank == 1:
+        return scale
+    return fly.slice(scale, (None, tile, *tail)[: kind.layout.rank])

@@ -1,0 +1,17 @@
+"""Tiled copies and MMAs run on the emulator, for the architectures with MFMA."""
+
+from __future__ import annotations
+
+import pytest
+
+from flydsl import config
+
+pytest.importorskip("flydsl_emu")
+pytest.importorskip("flydsl_rocdl")
+
+
+@pytest.fixture(params=["gfx942", "gfx950"])
+def target(request):
+    """Name an architecture and make it the target of every launch in the test."""
+    with config.scope(FLYDSL_TARGET=request.param):
+        yield request.param
