@@ -2,8 +2,8 @@
 
 Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` and
 `layout_questions` (algebra), `pointers`, `tensors`, `storage` and `shared` (memory), `annotations`.
-Operations: `copying`, `tiling`, `multiply`, `gpu`, `math_ops`, `extremes`, `arith`, `fast` (fast-math
-flags), `static` (compile-time control).
+Operations: `copying`, `tiling`, `multiply`, `gpu`, `math_ops`, `extremes`, `arith`, `fast`
+(fast-math flags), `static` (compile-time control).
 Inside: `ambient` (the trace in progress), `emit` and `locations` (operations and where they come
 from), `wrapping` (IR values as DSL values), `values`, `stored`, `lanes`, `enums`.
 
