@@ -11,6 +11,7 @@ __all__ = [
     "exponent",
     "extract",
     "f32_to_bf16",
+    "f64_to_bf16",
     "half_bits",
     "half_to_f32",
     "high16",
@@ -103,3 +104,17 @@ def f32_to_bf16(v: VectorApi, x: Value) -> Value:
     odd = v.bit_and(v.shr(bits, 16), 1)
     rounded = v.shr(v.add(v.add(bits, 0x7FFF), odd), 16)
     return v.select(v.is_nan(x), v.bit_or(v.shr(bits, 16), 0x40), rounded)
+
+
+def f64_to_bf16(v: VectorApi, x: Value) -> Value:
+    """Return an ``F64`` rounded once to nearest-even bf16, as bits in a ``U32``.
+
+    Rounding to odd in single precision first keeps the second rounding the only one that counts.
+    """
+    single = v.convert(x, F32)
+    wide = v.convert(single, F64)
+    bits = v.cast(single, U32)
+    away = v.lt(v.abs(x), v.abs(wide))
+    truncated = v.select(away, v.sub(bits, 1), bits)
+    odd = v.select(v.eq(wide, x), bits, v.bit_or(truncated, 1))
+    return f32_to_bf16(v, v.cast(v.select(v.is_nan(x), bits, odd), F32))

@@ -7,7 +7,9 @@ from flydsl_emu.semantics import (
     control,
     lds,
     matrix,
+    rdna_names,
     salu,
+    salu_float,
     smem,
     valu_compare,
     valu_convert,
@@ -17,6 +19,7 @@ from flydsl_emu.semantics import (
     valu_integer,
     valu_lane,
     valu_packed,
+    valu_rdna,
     vmem,
 )
 from flydsl_emu.semantics.registry import REGISTRY, Semantics
@@ -28,7 +31,9 @@ MODULES = (
     control,
     lds,
     matrix,
+    rdna_names,
     salu,
+    salu_float,
     smem,
     valu_compare,
     valu_convert,
@@ -38,6 +43,7 @@ MODULES = (
     valu_integer,
     valu_lane,
     valu_packed,
+    valu_rdna,
     vmem,
 )
 

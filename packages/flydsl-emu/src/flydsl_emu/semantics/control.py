@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.registry import define, opcode
-from flydsl_emu.semantics.value_types import U64
+from flydsl_emu.semantics.value_types import B1, U64
 
 __all__ = ["END", "NO_OPERATION"]
 
@@ -14,7 +14,13 @@ END = frozenset(("s_endpgm", "s_endpgm_saved"))
 NO_OPERATION = (
     "s_nop s_waitcnt s_sleep s_setprio s_icache_inv s_dcache_inv s_dcache_wb s_dcache_inv_vol "
     "s_dcache_wb_vol buffer_wbl2 buffer_inv s_sendmsg s_incperflevel s_decperflevel s_ttracedata "
-    "s_set_gpr_idx_off s_code_end s_sethalt s_wakeup"
+    "s_set_gpr_idx_off s_code_end s_sethalt s_wakeup "
+    "s_clause s_delay_alu s_set_inst_prefetch_distance s_version s_wait_event s_waitcnt_depctr "
+    "s_waitcnt_expcnt s_waitcnt_lgkmcnt s_waitcnt_vmcnt s_waitcnt_vscnt s_sleep_var "
+    "s_wait_alu s_wait_bvhcnt s_wait_dscnt s_wait_expcnt s_wait_kmcnt s_wait_loadcnt "
+    "s_wait_loadcnt_dscnt s_wait_samplecnt s_wait_storecnt s_wait_storecnt_dscnt s_wait_idle "
+    "s_prefetch_data s_prefetch_data_pc_rel s_prefetch_inst s_prefetch_inst_pc_rel "
+    "s_buffer_prefetch_data buffer_gl0_inv buffer_gl1_inv global_inv global_wb global_wbinv"
 ).split()
 """Instructions whose effect an in-order machine without caches cannot show."""
 
@@ -26,6 +32,20 @@ def _nothing(_v: VectorApi) -> tuple[()]:
 for _name in NO_OPERATION:
     if _name != "s_set_gpr_idx_off":
         define(_name, "=", _nothing)
+
+
+@opcode("s_denorm_mode", "= imm")
+def _denormal_mode(v: VectorApi, mode: int) -> tuple[()]:
+    """Set the denormal mode; the emulator keeps all denormals, which is mode 15."""
+    v.require(v.const(B1, mode & 15 == 15), "a denormal mode that flushes")
+    return ()
+
+
+@opcode("s_round_mode", "= imm")
+def _rounding_mode(v: VectorApi, mode: int) -> tuple[()]:
+    """Set the rounding mode; the emulator rounds to nearest even, which is mode 0."""
+    v.require(v.const(B1, mode & 15 == 0), "a rounding mode other than nearest even")
+    return ()
 
 
 @opcode("s_cbranch_scc1", "branch = scc")

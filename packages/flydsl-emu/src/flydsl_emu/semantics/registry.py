@@ -29,10 +29,10 @@ architecture's name), ``old`` (previous value of the first result), ``oldregs`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["IMPLICIT", "REGISTRY", "Semantics", "define", "opcode"]
+__all__ = ["IMPLICIT", "REGISTRY", "Semantics", "alias", "define", "opcode"]
 
 IMPLICIT = frozenset(("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "old", "oldregs"))
 
@@ -99,6 +99,18 @@ def define(
         REGISTRY[name] = Semantics(
             name, results, sources, body, primitive, saturating, keeps_high, packed
         )
+
+
+def alias(name: str, existing: str) -> None:
+    """Enter another mnemonic of an opcode that is defined already.
+
+    Raises:
+        ValueError: `name` is defined already.
+        KeyError: `existing` is not.
+    """
+    if name in REGISTRY:
+        raise ValueError(f"{name} is defined twice")
+    REGISTRY[name] = replace(REGISTRY[existing], name=name)
 
 
 def _method(name: str) -> Function:

@@ -174,29 +174,37 @@ for _t in ("32", "64"):
     define(f"s_not_b{_t}", f"u{_t} scc = u{_t}", _flagged(lambda v, x: v.bit_not(x)))
 
 
-def _save_exec(compute: Callable[..., Value]) -> Callable[..., tuple[Value, Value, Value]]:
+def _save_exec(compute: Callable[..., Value], type: Type) -> Callable[..., object]:
     def call(v: VectorApi, active: Value, source: Value) -> tuple[Value, Value, Value]:
-        before = v.ballot(active)
+        before = v.convert(v.ballot(active), type)
         after = compute(v, source, before)
         return before, after, v.ne(after, 0)
 
     return call
 
 
-for _name, _compute in _LOGIC.items():
-    define(f"s_{_name}_saveexec_b64", "u64 execbits scc = exec u64", _save_exec(_compute))
-
-
-def _write_exec(compute: Callable[..., Value]) -> Callable[..., tuple[Value, Value, Value]]:
+def _write_exec(compute: Callable[..., Value], type: Type) -> Callable[..., object]:
     def call(v: VectorApi, active: Value, source: Value) -> tuple[Value, Value, Value]:
-        after = compute(v, source, v.ballot(active))
+        after = compute(v, source, v.convert(v.ballot(active), type))
         return after, after, v.ne(after, 0)
 
     return call
 
 
-for _name in ("andn1", "andn2"):
-    define(f"s_{_name}_wrexec_b64", "u64 execbits scc = exec u64", _write_exec(_LOGIC[_name]))
+for _type in (U32, U64):
+    _t = _type.name
+    for _name, _compute in _LOGIC.items():
+        define(
+            f"s_{_name}_saveexec_b{_type.bits}",
+            f"{_t} execbits scc = exec {_t}",
+            _save_exec(_compute, _type),
+        )
+    for _name in ("andn1", "andn2"):
+        define(
+            f"s_{_name}_wrexec_b{_type.bits}",
+            f"{_t} execbits scc = exec {_t}",
+            _write_exec(_LOGIC[_name], _type),
+        )
 
 
 # Shifts and fields -------------------------------------------------------------------------------

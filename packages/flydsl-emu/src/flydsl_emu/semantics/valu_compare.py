@@ -9,7 +9,7 @@ from flydsl_emu.semantics.bits import bits_of, is_signaling
 from flydsl_emu.semantics.registry import define
 from flydsl_emu.semantics.value_types import F16, F32, F64, Type
 
-__all__: list[str] = []
+__all__ = ["FLOAT_COMPARISONS"]
 
 _Compare = Callable[[VectorApi, Value, Value], Value]
 
@@ -42,7 +42,7 @@ def _unequal(v: VectorApi, a: Value, b: Value) -> Value:
     return v.bit_or(v.lt(a, b), v.lt(b, a))
 
 
-_FLOAT: dict[str, _Compare] = {
+FLOAT_COMPARISONS: dict[str, _Compare] = {
     "f": _never,
     "lt": _LT,
     "eq": _EQ,
@@ -72,13 +72,13 @@ _INTEGER: dict[str, _Compare] = {
 }
 
 for _t in ("f16", "f32", "f64"):
-    for _name, _compare in _FLOAT.items():
+    for _name, _compare in FLOAT_COMPARISONS.items():
         define(f"v_cmp_{_name}_{_t}", f"mask = {_t} {_t}", _compare)
-        define(f"v_cmpx_{_name}_{_t}", f"mask exec = {_t} {_t}", _compare)
+        define(f"v_cmpx_{_name}_{_t}", f"optional.mask exec = {_t} {_t}", _compare)
 for _t in ("i16", "u16", "i32", "u32", "i64", "u64"):
     for _name, _compare in _INTEGER.items():
         define(f"v_cmp_{_name}_{_t}", f"mask = {_t} {_t}", _compare)
-        define(f"v_cmpx_{_name}_{_t}", f"mask exec = {_t} {_t}", _compare)
+        define(f"v_cmpx_{_name}_{_t}", f"optional.mask exec = {_t} {_t}", _compare)
 
 
 def _class(type: Type) -> Callable[..., Value]:
@@ -117,6 +117,6 @@ def _class(type: Type) -> Callable[..., Value]:
 
 for _type, _t in ((F16, "f16"), (F32, "f32"), (F64, "f64")):
     define(f"v_cmp_class_{_t}", f"mask = {_t} u32", _class(_type))
-    define(f"v_cmpx_class_{_t}", f"mask exec = {_t} u32", _class(_type))
+    define(f"v_cmpx_class_{_t}", f"optional.mask exec = {_t} u32", _class(_type))
 
 define("v_cndmask_b32", "u32 = u32 u32 mask", lambda v, a, b, c: v.select(c, b, a))

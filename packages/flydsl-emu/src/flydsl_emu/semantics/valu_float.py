@@ -15,7 +15,7 @@ from flydsl_emu.semantics.bits import bits_of, exponent
 from flydsl_emu.semantics.registry import define, opcode
 from flydsl_emu.semantics.value_types import F16, F32, F64, I32, U16, U32, Type
 
-__all__: list[str] = []
+__all__ = ["propagating"]
 
 _FLOATS = ((F16, "f16"), (F32, "f32"), (F64, "f64"))
 
@@ -91,7 +91,7 @@ def _med3(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
     return v.select(nan, low, middle)
 
 
-def _propagating(v: VectorApi, name: str, a: Value, b: Value) -> Value:
+def propagating(v: VectorApi, name: str, a: Value, b: Value) -> Value:
     """IEEE-754 2019 minimum or maximum: any NaN gives NaN."""
     both = v.add(a, b)
     nan = v.bit_or(v.is_nan(a), v.is_nan(b))
@@ -101,13 +101,13 @@ def _propagating(v: VectorApi, name: str, a: Value, b: Value) -> Value:
 @opcode("v_minimum3_f32", "f32 = f32 f32 f32")
 @opcode("v_pk_minimum3_f16", "pk.f16 = pk.f16 pk.f16 pk.f16")
 def _minimum3(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
-    return _propagating(v, "min", _propagating(v, "min", a, b), c)
+    return propagating(v, "min", propagating(v, "min", a, b), c)
 
 
 @opcode("v_maximum3_f32", "f32 = f32 f32 f32")
 @opcode("v_pk_maximum3_f16", "pk.f16 = pk.f16 pk.f16 pk.f16")
 def _maximum3(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
-    return _propagating(v, "max", _propagating(v, "max", a, b), c)
+    return propagating(v, "max", propagating(v, "max", a, b), c)
 
 
 def _reciprocal(type: Type) -> Callable[..., Value]:
