@@ -3,7 +3,7 @@
 * `codeobject` reads HSACO files, `decode` their instructions;
 * `semantics` says what each opcode does, once, over a vector API;
 * `execution` holds what tiers share, `numpy_tier` runs kernels on arrays, `dispatch` launches them;
-* `report` tells what a launch executed;
+* `report` tells what a launch executed, `debug` traces it and stops at breakpoints;
 * `runtime` and `plugin` make it a FlyDSL device runtime.
 
 Names below are imported on first use, so that importing the package costs nothing.
@@ -15,11 +15,22 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flydsl_emu.debug import Trace, breakpoint_at, diff, trace, tracing
     from flydsl_emu.report import ExecutionReport, collect, last_report
 
-__all__ = ["ExecutionReport", "collect", "last_report"]
+__all__ = [
+    "ExecutionReport",
+    "Trace",
+    "breakpoint_at",
+    "collect",
+    "diff",
+    "last_report",
+    "trace",
+    "tracing",
+]
 
 _HOMES = {
+    **dict.fromkeys(("Trace", "breakpoint_at", "diff", "trace", "tracing"), "flydsl_emu.debug"),
     "ExecutionReport": "flydsl_emu.report",
     "collect": "flydsl_emu.report",
     "last_report": "flydsl_emu.report",

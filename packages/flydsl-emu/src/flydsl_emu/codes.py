@@ -20,5 +20,8 @@ CODES: dict[str, str] = {
     "FLY-U718": "a kernel reached a trap instruction",
     "FLY-U720": "a workgroup size that the kernel was not compiled for",
     "FLY-U721": "more LDS than the architecture has",
+    "FLY-U722": "a debugger's access to a register or to memory that a wave does not have",
+    "FLY-U723": "nothing to trace",
+    "FLY-U724": "a breakpoint where a kernel has no code",
     "FLY-U719": "an access is not aligned as the instruction demands",
 }
