@@ -70,7 +70,7 @@ def _pack_toward_zero(v: VectorApi, a: Value, b: Value) -> Value:
     return pack16(v, half_toward_zero(v, a), half_toward_zero(v, b))
 
 
-# Transcendentals of one value, issued by the vector ALU ---------------------------------------------
+# Transcendentals of one value, issued by the vector ALU ------------------------------------------
 for _t in ("f16", "f32"):
     for _name in ("exp", "log", "rcp", "rsq", "sqrt"):
         # The vector opcode of the same name, on a uniform value.

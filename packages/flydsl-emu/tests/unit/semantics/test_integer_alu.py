@@ -310,15 +310,16 @@ for _name in ("eq", "lg"):
 CASES = {**V, **S}
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_integer_opcode(name: str) -> None:
+def test_integer_opcode(name: str, arch: str) -> None:
     semantics = find(name)
     assert semantics is not None
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     scalar = name.startswith("s_")
     for _ in range(12 if scalar else 1):
-        bench = InstructionBench("gfx942", WAVES)
-        shape = (WAVES,) if scalar else (WAVES, 64)
+        bench = InstructionBench(arch, WAVES)
+        shape = (WAVES,) if scalar else (WAVES, bench.lane_count)
         given: dict[str, Any] = {}
         arguments: list[list[Any]] = []
         explicit: list[Any] = []
@@ -345,7 +346,8 @@ def test_integer_opcode(name: str) -> None:
                     explicit.append(array)
         results = bench.evaluate(name, *explicit, **given)
         expected = [CASES[name](*row) for row in zip(*arguments, strict=True)]
-        for k, (token, got) in enumerate(zip(semantics.results, results, strict=True)):
+        for k, (result, got) in enumerate(zip(semantics.results, results, strict=True)):
+            token = result.rpartition(".")[2]
             column = [e[k] if isinstance(e, tuple) else e for e in expected]
             if token in ("scc", "mask", "exec"):
                 want = [bool(int(x) & 1) for x in column]
