@@ -11,6 +11,7 @@ from typing import Any
 
 from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import current
+from flydsl.expr.coordinates import checked_coordinate
 from flydsl.expr.layouts import apply, scalar_result, tuple_value
 from flydsl.expr.tuple_functions import make_int_tuple
 from flydsl.expr.wrapping import FlyValue, is_plain, plain
@@ -234,8 +235,10 @@ def slice(x: Any, coordinate: Any) -> Any:  # noqa: A001  (the name of the publi
     """Return the part of `x` at the fixed entries of `coordinate`, over the free (None) ones.
 
     Raises:
-        UserError: The coordinate does not fit, or nothing is free.
+        UserError: The coordinate does not fit, nothing is free, or a constant is outside a tensor.
     """
+    if getattr(getattr(x, "kind", None), "mnemonic", "") in ("memref", "coord_tensor"):
+        coordinate = checked_coordinate(coordinate, x)
     return apply("slice", x, coordinate)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
-from flydsl.errors import UserIndexError, UserTypeError
+from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import IRValue
+from flydsl.expr.coordinates import checked_coordinate
 from flydsl.expr.emit import located
 from flydsl.expr.enums import AddressSpace
 from flydsl.expr.layouts import apply, scalar_result, tuple_value
@@ -78,26 +78,8 @@ class _View(Unbounded, FlyValue):
         return bool(self._layout_kind.is_static)
 
     def _coordinate(self, coordinate: Any) -> Any:
-        """Check the kind of every entry of a coordinate and return it with tuples for lists."""
-        point = tuple_value(coordinate)
-        _refuse_slices(point)
-        return point
-
-
-def _refuse_slices(point: Any) -> None:
-    if isinstance(point, tuple):
-        for item in point:
-            _refuse_slices(item)
-    elif isinstance(point, builtins.slice):
-        if point == builtins.slice(None):
-            hint = "use None for a whole mode"
-        else:
-            hint = "tile the tensor with logical_divide or zipped_divide and pick a tile"
-        raise UserIndexError(
-            "tensors take no Python slices", code="FLY-U250", value=point, hint=hint
-        )
-    elif isinstance(point, (float, str)):
-        raise UserTypeError("a coordinate is made of integers", code="FLY-U250", value=point)
+        """Check a coordinate against the shape and return it with tuples for lists."""
+        return checked_coordinate(coordinate, self)
 
 
 class Tensor(_View):
@@ -252,8 +234,9 @@ def memref_load(tensor: Any, coordinate: Any) -> Numeric:
     from flydsl.dialects import fly
 
     source = _tensor(tensor)
+    point = checked_coordinate(coordinate, source)
     with located():
-        return source.element.wrap(fly.memref_load(source.value, as_operand(coordinate)))
+        return source.element.wrap(fly.memref_load(source.value, as_operand(point)))
 
 
 def memref_store(value: Any, tensor: Any, coordinate: Any) -> None:
@@ -265,9 +248,10 @@ def memref_store(value: Any, tensor: Any, coordinate: Any) -> None:
     from flydsl.dialects import fly
 
     target = _tensor(tensor)
+    point = checked_coordinate(coordinate, target)
     with located():
         item = stored(value, target.element, "the tensor")
-        fly.memref_store(item, target.value, as_operand(coordinate))
+        fly.memref_store(item, target.value, as_operand(point))
 
 
 def memref_load_vec(tensor: Any) -> Vector:

@@ -11,7 +11,7 @@ pytest.importorskip("flydsl_rocdl")
 
 
 @pytest.fixture(params=["gfx942", "gfx950"])
-def target(request):
+def each_target(request):
     """Name an architecture and make it the target of every launch in the test."""
     with config.scope(FLYDSL_TARGET=request.param):
         yield request.param
