@@ -41,13 +41,14 @@ class Matrices(Lanes):
         waves = self.state.waves
         elements = self._elements(data, side)
         per_run = elements.shape[0] // side.splits
-        groups = self.lane_count // (rows * blocks)
+        groups = 1 if side.replicated else self.lane_count // (rows * blocks)
+        elements = elements[:, :, : groups * rows * blocks]
         shaped = elements.reshape(side.splits, per_run, waves, groups, blocks, rows)
         ordered = shaped.transpose(2, 4, 5, 0, 3, 1)
         return ordered.reshape(waves, blocks, rows, side.splits * groups * per_run)
 
     def _elements(self, data: Sequence[Array], side: Side) -> Array:
-        """Return all elements of a lane as doubles of shape ``(elements, waves, 64)``."""
+        """Return all elements of a lane as doubles of shape ``(elements, waves, lanes)``."""
         waves = self.state.waves
         if side.format == "values":
             return np.stack([self.spread(x) for x in data])
@@ -65,7 +66,7 @@ class Matrices(Lanes):
         return ordered.reshape(len(data) * count, waves, self.lane_count)
 
     def _to_lanes(self, product: Array, plan: MatrixPlan) -> Array:
-        """Return products as ``(elements, waves, 64)`` in the layout of the accumulator."""
+        """Return products as ``(elements, waves, lanes)`` in the layout of the accumulator."""
         waves = self.state.waves
         if plan.accumulator == "f64" and plan.blocks > 1:
             # Rows of a block lie 16 lanes apart, as in the 16-row instruction.
@@ -81,6 +82,8 @@ class Matrices(Lanes):
         if plan.accumulator == "i32":
             wrapped = lanes.astype(np.int64).astype(np.uint32)
             return [np.add(wrapped[k], x) for k, x in enumerate(c)]
+        if plan.accumulator == "values":
+            return [np.add(lanes[k], x) for k, x in enumerate(c)]
         if plan.accumulator == "f32":
             out = []
             for k, x in enumerate(c):

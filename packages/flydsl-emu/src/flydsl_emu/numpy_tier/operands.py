@@ -168,6 +168,9 @@ class Operands:
         """Return the getter of the dwords of an operand, as a list."""
         if operand.kind == "off":
             return Fixed(None)
+        if operand.constant and operand.count > 2:
+            # The accumulator of a matrix instruction: the constant counts for every register.
+            return Fixed([self._constant(operand, U32, 0)] * operand.count)
         words = [self.raw(operand, k) for k in range(operand.count)]
         if all(isinstance(w, Fixed) for w in words):
             return Fixed([w.value for w in words if isinstance(w, Fixed)])

@@ -317,7 +317,8 @@ class VectorApi(Protocol):
         Args:
             a: Registers (``U32``), or ``F64`` elements where `plan` says ``"values"``.
             b: Likewise.
-            c: Accumulator registers, ``U32``.
+            c: Accumulator registers, ``U32``; ``F64`` elements for accumulator ``"values"``, whose
+                results are ``F64`` elements too.
             plan: Layout.
         """
         ...

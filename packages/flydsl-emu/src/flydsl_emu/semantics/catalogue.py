@@ -21,6 +21,7 @@ from flydsl_emu.semantics import (
     valu_packed,
     valu_rdna,
     vmem,
+    wmma,
 )
 from flydsl_emu.semantics.registry import REGISTRY, Semantics
 
@@ -45,6 +46,7 @@ MODULES = (
     valu_packed,
     valu_rdna,
     vmem,
+    wmma,
 )
 
 

@@ -3,10 +3,12 @@
 An operand of the product holds, in lane ``(g * blocks + b) * rows + i``, element ``h * q + e`` of
 row i of block b and of column ``k = h * (groups * q) + g * q + e``, where the lane's elements come
 in `splits` runs of q. For the usual instructions there is one run, so a lane holds consecutive k;
-f8f6f4 with 8-bit elements has two.
+f8f6f4 with 8-bit elements has two. A replicated operand fills the wave with copies of the lanes of
+group 0, which then holds all k.
 
-Results and accumulators stack the rows of all blocks: row r and column j are register
-``r // (G * R) * G + r % G``, lane ``r // G % R * n + j`` with R = 64 / n, and G = 4, or 1 for f64.
+Results and accumulators stack the rows of all blocks: row r and column j are element
+``r // (G * R) * G + r % G``, lane ``r // G % R * n + j`` with R = lanes / n and G = `interleave`
+(MFMA: 4, or 1 for f64).
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ class Side:
         format: ``"f16"``, ``"bf16"``, ``"f32"``, ``"f64"``, ``"i8"``: packed in registers; or
             ``"values"``: one ``F64`` per element, already unpacked.
         splits: Runs of consecutive k in a lane.
+        replicated: Every group of lanes holds a copy (WMMA of gfx11).
     """
 
     format: str
     splits: int = 1
+    replicated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,10 @@ class MatrixPlan:
         m, n, k: Shape of one block's product: m x k times k x n.
         blocks: Independent blocks.
         a, b: The operands; `b` lies like the transpose of an n x k matrix.
-        accumulator: ``"f32"``, ``"f64"`` or ``"i32"``.
+        accumulator: ``"f32"``, ``"f64"`` or ``"i32"``: registers; or ``"values"``: one ``F64`` per
+            element, for accumulator and result, summed in double and left to the caller to round.
+        lanes: Lanes of a wave.
+        rows_together: Consecutive rows that a lane holds; 0 for those of MFMA.
     """
 
     m: int
@@ -50,13 +57,15 @@ class MatrixPlan:
     a: Side
     b: Side
     accumulator: str
+    lanes: int = LANES
+    rows_together: int = 0
 
     @property
     def interleave(self) -> int:
-        """Consecutive rows that a lane's registers hold."""
-        return 1 if self.accumulator == "f64" else 4
+        """Consecutive rows that a lane's elements hold."""
+        return self.rows_together or (1 if self.accumulator == "f64" else 4)
 
     @property
     def results(self) -> int:
         """Accumulator elements of one lane."""
-        return self.m * self.n * self.blocks // LANES
+        return self.m * self.n * self.blocks // self.lanes

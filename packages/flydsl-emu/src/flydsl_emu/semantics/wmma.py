@@ -1,0 +1,243 @@
+"""WMMA and SWMMAC, the matrix instructions of gfx11 and gfx12 (they ignore EXEC).
+
+Layout (AMD's ISA guides): row i of A and column j of B lie in lane ``i % 16``. On gfx11 a lane
+holds all 16 k and both halves of the wave hold the same; on gfx12 lanes 0 to 15 hold the lower half
+of k and lanes 16 to 31 the upper one. Row r of the result lies on gfx11 in register ``r // 2``
+(``r // 4`` with 64 lanes), lanes ``16 * (r % 2)`` and up; on gfx12 in element ``r % 8``, lanes
+``16 * (r // 8)`` and up. 16-bit results are one to a register on gfx11, in the half that op_sel
+chooses, and two to a register on gfx12.
+
+Integers: neg_lo says which of A and B are signed, clamp saturates. Floats: neg_lo and neg_hi negate
+the low and high elements of A and B; for C they mean negation and absolute value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from flydsl_emu.decode.instruction import Instruction
+from flydsl_emu.semantics.api import Value, VectorApi
+from flydsl_emu.semantics.bits import (
+    bf16_to_f32,
+    extract,
+    f64_to_bf16,
+    half_to_f32,
+    high16,
+    low16,
+    sign_extend,
+)
+from flydsl_emu.semantics.generation import generation
+from flydsl_emu.semantics.matrix_plan import MatrixPlan, Side
+from flydsl_emu.semantics.registry import define
+from flydsl_emu.semantics.small_floats import BF8, FP8, decode
+from flydsl_emu.semantics.value_types import B1, F16, F32, F64, I32, U16, U32
+
+__all__: list[str] = []
+
+_BITS = {"f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "iu8": 8, "iu4": 4}
+_SMALL = {"fp8": FP8, "bf8": BF8}
+_VALUES, _COPIED = Side("values"), Side("values", replicated=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One mnemonic: result type, k, element types of A and B."""
+
+    result: str
+    k: int
+    a: str
+    b: str
+
+
+# Operands ----------------------------------------------------------------------------------------
+def _element(v: VectorApi, code: Value, kind: str, signed: int) -> Value:
+    """Return the ``F64`` value of the bits of one element."""
+    if kind in _SMALL:
+        return v.convert(decode(v, _SMALL[kind], code), F64)
+    if kind[0] == "i":
+        whole = sign_extend(v, code, _BITS[kind]) if signed else v.cast(code, I32)
+        return v.convert(whole, F64)
+    return v.convert((half_to_f32 if kind == "f16" else bf16_to_f32)(v, code), F64)
+
+
+def _elements(
+    v: VectorApi, i: Instruction, registers: Sequence[Value], kind: str, side: int
+) -> list[Value]:
+    """Return the elements of A (`side` 0) or B (1) that a lane holds, in order of k."""
+    bits = _BITS[kind]
+    signed = i.mod("neg_lo") >> side & 1
+    values = [
+        _element(v, extract(v, word, at, bits), kind, signed)
+        for word in registers
+        for at in range(0, 32, bits)
+    ]
+    if bits == 16:
+        flips = (i.mod("neg_lo") >> side & 1, i.mod("neg_hi") >> side & 1)
+        values = [v.neg(x) if flips[n % 2] else x for n, x in enumerate(values)]
+    return values
+
+
+def _modified_addend(v: VectorApi, i: Instruction, x: Value) -> Value:
+    if i.mod("neg_hi") >> 2 & 1:
+        x = v.abs(x)
+    return v.neg(x) if i.mod("neg_lo") >> 2 & 1 else x
+
+
+def _spread(registers: Sequence[Value], count: int) -> list[Value]:
+    """Return the accumulator's registers; an inline constant counts for all of them."""
+    return list(registers) if len(registers) == count else [registers[0]] * count
+
+
+# Accumulators ------------------------------------------------------------------------------------
+def _narrow(v: VectorApi, x: Value, kind: str) -> Value:
+    """Return an ``F64`` rounded once to a 16-bit float, as bits in a ``U32``."""
+    if kind == "bf16":
+        return f64_to_bf16(v, x)
+    return v.convert(v.cast(v.convert(x, F16), U16), U32)
+
+
+def _accumulators(
+    v: VectorApi, i: Instruction, c: Sequence[Value], kind: str, count: int, paired: bool
+) -> list[Value]:
+    """Return accumulator elements as ``F64``; `paired`: two 16-bit elements to a register."""
+    if kind in ("f16", "bf16"):
+        to_float = half_to_f32 if kind == "f16" else bf16_to_f32
+        if paired:
+            words = _spread(c, count // 2)
+            bits = [half(v, w) for w in words for half in (low16, high16)]
+        else:
+            half = high16 if i.mod("op_sel") >> 2 & 1 else low16
+            bits = [half(v, w) for w in _spread(c, count)]
+        values = [v.convert(to_float(v, b), F64) for b in bits]
+    else:
+        words = _spread(c, count)
+        values = [v.convert(v.cast(w, I32 if kind == "i32" else F32), F64) for w in words]
+    return values if kind == "i32" else [_modified_addend(v, i, x) for x in values]
+
+
+def _results(
+    v: VectorApi,
+    i: Instruction,
+    sums: Sequence[Value],
+    kind: str,
+    old: Sequence[Value],
+    paired: bool,
+) -> list[Value]:
+    """Return result registers from ``F64`` sums."""
+    if kind == "f32":
+        return [v.cast(v.convert(x, F32), U32) for x in sums]
+    if kind == "i32":
+        return [v.cast(v.truncate(x, I32), U32) for x in sums]
+    bits = [_narrow(v, x, kind) for x in sums]
+    if paired:
+        return [v.bit_or(low, v.shl(high, 16)) for low, high in zip(*[iter(bits)] * 2, strict=True)]
+    if i.mod("op_sel") >> 2 & 1:
+        return [v.bit_or(low16(v, was), v.shl(x, 16)) for was, x in zip(old, bits, strict=True)]
+    return [v.bit_or(v.bit_and(was, 0xFFFF0000), x) for was, x in zip(old, bits, strict=True)]
+
+
+# Instructions ------------------------------------------------------------------------------------
+def _multiply(
+    v: VectorApi,
+    i: Instruction,
+    shape: _Shape,
+    sides: tuple[Sequence[Value], Sequence[Value]],
+    c: Sequence[Value],
+    old: Sequence[Value],
+    copied: bool,
+) -> list[Value]:
+    side = _COPIED if copied else _VALUES
+    exact = shape.result == "i32" and not i.mod("clamp")
+    accumulator = "i32" if exact else "values"
+    lanes = v.lane_count
+    plan = MatrixPlan(
+        16, 16, shape.k, 1, side, side, accumulator, lanes, 1 if copied else 256 // lanes
+    )
+    if exact:
+        return v.matrix_multiply(*sides, _spread(c, plan.results), plan)
+    addends = _accumulators(v, i, c, shape.result, plan.results, not copied)
+    sums = v.matrix_multiply(*sides, addends, plan)
+    return _results(v, i, sums, shape.result, old, not copied)
+
+
+def _wmma(shape: _Shape) -> Callable[..., object]:
+    def call(
+        v: VectorApi,
+        i: Instruction,
+        arch: str,
+        old: list[Value],
+        a: list[Value],
+        b: list[Value],
+        c: list[Value],
+    ) -> object:
+        copied = not generation(arch).ids_in_traps
+        if not copied and v.lane_count == 64:
+            v.require(v.const(B1, 0), "WMMA of gfx12 in waves of 64 lanes")
+        sides = (_elements(v, i, a, shape.a, 0), _elements(v, i, b, shape.b, 1))
+        return _multiply(v, i, shape, sides, c, old, copied)
+
+    return call
+
+
+def _swmmac(shape: _Shape) -> Callable[..., object]:
+    """Return the product of a sparse A: of each four k, two elements and their two-bit places.
+
+    A lane's places lie in the part of the index register that index_key chooses.
+    """
+
+    def call(
+        v: VectorApi,
+        i: Instruction,
+        old: list[Value],
+        a: list[Value],
+        b: list[Value],
+        index: Value,
+    ) -> object:
+        if v.lane_count == 64:
+            v.require(v.const(B1, 0), "SWMMAC in waves of 64 lanes")
+        kept = _elements(v, i, a, shape.a, 0)
+        bits = 2 * len(kept)
+        places = extract(v, index, bits * i.mod("index_key") % 32, bits)
+        zero = v.const(F64, 0.0)
+        dense = []
+        for column in range(2 * len(kept)):
+            total = zero
+            for which in (0, 1):
+                source = column // 4 * 2 + which
+                hit = v.eq(extract(v, places, 2 * source, 2), column % 4)
+                total = v.select(hit, kept[source], total)
+            dense.append(total)
+        sides = (dense, _elements(v, i, b, shape.b, 1))
+        return _multiply(v, i, shape, sides, old, old, False)
+
+    return call
+
+
+def _shapes(k: int, integers: Sequence[tuple[int, str]]) -> list[_Shape]:
+    found = [
+        _Shape(result, k, kind, kind)
+        for result, kind in (("f32", "f16"), ("f32", "bf16"), ("f16", "f16"), ("bf16", "bf16"))
+    ]
+    found += [_Shape("f32", k, x, y) for x in _SMALL for y in _SMALL]
+    return found + [_Shape("i32", n, kind, kind) for n, kind in integers]
+
+
+def _define() -> None:
+    for shape in _shapes(16, ((16, "iu8"), (16, "iu4"), (32, "iu4"))):
+        kinds = shape.a if shape.a not in _SMALL else f"{shape.a}_{shape.b}"
+        define(
+            f"v_wmma_{shape.result}_16x16x{shape.k}_{kinds}",
+            "unmasked.regs = inst arch oldregs regs regs regs",
+            _wmma(shape),
+        )
+    for shape in _shapes(32, ((32, "iu8"), (32, "iu4"), (64, "iu4"))):
+        kinds = shape.a if shape.a not in _SMALL else f"{shape.a}_{shape.b}"
+        define(
+            f"v_swmmac_{shape.result}_16x16x{shape.k}_{kinds}",
+            "unmasked.regs = inst oldregs regs regs u32",
+            _swmmac(shape),
+        )
+
+
+_define()
