@@ -239,7 +239,7 @@ class _Allocator:
     def result(self, token: str, name: str) -> Operand | None:
         """Return the operand of a result, or None for one that has none."""
         kind = token.rpartition(".")[2]
-        if kind in ("scc", "exec", "execbits", "branch", "jump"):
+        if kind in ("scc", "exec", "execbits", "branch", "jump", "barrier"):
             return None
         if kind == "mask":
             return self.scalar(2)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from flydsl.errors import TargetError
 from flydsl_emu.codeobject import Kernel
 from flydsl_emu.decode import Instruction, decode
+from flydsl_emu.execution.barriers import SPLIT_BARRIERS
 from flydsl_emu.semantics.control import END
 
 __all__ = ["Block", "Program"]
@@ -22,8 +23,8 @@ class Block:
         start: Address of the first instruction.
         next: Address after the last one.
         body: Instructions before the ending one (all of them for ``"fall"``).
-        end: ``"fall"``, ``"branch"``, ``"conditional"``, ``"end"``, ``"barrier"``, ``"jump"`` or
-            ``"trap"``.
+        end: ``"fall"``, ``"branch"``, ``"conditional"``, ``"end"``, ``"barrier"``, ``"split"``
+            (one of `SPLIT_BARRIERS`), ``"jump"`` or ``"trap"``.
         last: The ending instruction, None for ``"fall"``.
     """
 
@@ -101,6 +102,8 @@ def _ending(i: Instruction) -> str | None:
         return "conditional"
     if i.name == "s_barrier":
         return "barrier"
+    if i.name in SPLIT_BARRIERS:
+        return "split"
     if i.name in _JUMPS:
         return "jump"
     if i.name == "s_trap":

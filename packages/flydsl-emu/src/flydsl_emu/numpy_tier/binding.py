@@ -85,7 +85,7 @@ class Binder:
         s: Semantics,
     ) -> Callable[[], Any]:
         compute = self._compute(function, getters)
-        if s.results and s.results[0] == "branch":
+        if s.results and s.results[0] in ("branch", "barrier"):
             return compute
         if not writers:
             return compute
@@ -241,7 +241,7 @@ class Binder:
         out: list[Writer | None] = []
         for k, token in enumerate(s.results):
             kind = token.rpartition(".")[2]
-            if kind == "branch":
+            if kind in ("branch", "barrier"):
                 out.append(None)
             elif kind == "scc":
                 out.append(self.operands.scc_writer())

@@ -17,6 +17,7 @@ import numpy as np
 
 from flydsl.errors import TargetError, UserError
 from flydsl_emu.decode import Instruction
+from flydsl_emu.execution.barriers import SplitBarriers
 from flydsl_emu.execution.faults import KernelFault
 from flydsl_emu.execution.program import Block, Program
 from flydsl_emu.numpy_tier.binding import Binder
@@ -87,6 +88,7 @@ class Batch:
         self.workgroup = workgroup
         self.groups = int(workgroup.max()) + 1 if len(workgroup) else 0
         self.parked = np.zeros(self.state.waves, np.bool_)
+        self.split = SplitBarriers(workgroup, self.groups)
         self.first = 0
         self.binder = Binder(machine, program.kernel.name, program.kernel.arch)
         self.blocks: dict[int, BoundBlock] = {}
@@ -126,7 +128,7 @@ class Batch:
         block = self.program.block(pc)
         body = [self.binder.bind(i) for i in block.body]
         finish = None
-        if block.end in ("conditional", "jump") and block.last is not None:
+        if block.end in ("conditional", "jump", "split") and block.last is not None:
             finish = self.binder.bind(block.last)
         for wrap in self._wraps:
             body = [wrap(i, run) for i, run in zip(block.instructions, body, strict=False)]
@@ -151,6 +153,7 @@ class Batch:
         state.active = None
         state.live[...] = True
         self.parked[...] = False
+        self.split = SplitBarriers(self.workgroup, self.groups)
         state.refresh()
         pc: int | None = entry
         blocks = self.blocks
@@ -205,9 +208,12 @@ class Batch:
         if block.end == "end":
             active = state.live if state.active is None else state.active
             state.live &= ~active
+            self.split.ended(state.live)
             return self._schedule()
         if block.end == "barrier":
             return self._barrier(block.next)
+        if block.end == "split" and bound.finish is not None and block.last is not None:
+            return self._split(bound.finish(), block)
         if block.end == "jump" and bound.finish is not None:
             target = np.broadcast_to(bound.finish(), (state.waves, 1))[:, 0].astype(np.int64)
             state.pc[self._current()] = target[self._current()]
@@ -257,15 +263,33 @@ class Batch:
         self.parked &= ~released
         return self._schedule()
 
+    def _split(self, value: Array, block: Block) -> int | None:
+        """Carry out a split-barrier instruction, which ends `block`."""
+        state, current = self.state, self._current()
+        operand = np.broadcast_to(value, (state.waves, 1))[:, 0].astype(np.int64)
+        name = block.last.name if block.last is not None else ""
+        try:
+            first = self.split.execute(name, operand, current, state.live)
+        except KernelFault as fault:
+            fault.args = (*fault.args, block.last)
+            raise
+        if first is not None:
+            np.copyto(state.scc[:, 0], first, where=current)
+        state.pc[current] = block.next
+        if state.active is None and not self.split.held.any():
+            return block.next
+        return self._schedule()
+
     def _schedule(self) -> int | None:
         """Choose the next group of waves; None when no wave is left."""
         state = self.state
         if not state.live.any():
             return None
-        runnable = state.live & ~self.parked
+        held = self.parked | self.split.held
+        runnable = state.live & ~held
         if not runnable.any():
             self._release()
-            runnable = state.live & ~self.parked
+            runnable = state.live & ~(self.parked | self.split.held)
             if not runnable.any():
                 raise TargetError(
                     f"kernel {self.program.kernel.name!r}: all waves wait at barriers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.registry import define, opcode
-from flydsl_emu.semantics.value_types import B1, U64
+from flydsl_emu.semantics.value_types import B1, U32, U64
 
 __all__ = ["END", "NO_OPERATION"]
 
@@ -68,6 +68,19 @@ def _if_any(v: VectorApi, mask: Value) -> Value:
 @opcode("s_cbranch_execz", "branch = exec")
 def _if_none(v: VectorApi, mask: Value) -> Value:
     return v.bit_not(v.any(mask))
+
+
+@opcode("s_barrier_signal", "barrier = u32")
+@opcode("s_barrier_signal_isfirst", "barrier = u32")
+@opcode("s_barrier_init", "barrier = u32")
+@opcode("s_barrier_join", "barrier = u32")
+def _barrier_operand(_v: VectorApi, number: Value) -> Value:
+    return number
+
+
+@opcode("s_barrier_wait", "barrier = imm")
+def _barrier_immediate(v: VectorApi, number: int) -> Value:
+    return v.const(U32, number)
 
 
 @opcode("s_getpc_b64", "u64 = pc")

@@ -5,7 +5,12 @@ from __future__ import annotations
 from flydsl_emu.decode.instruction import Instruction, Operand
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 
-__all__ = ["Layout", "source_half"]
+__all__ = ["Layout", "returns_old", "source_half"]
+
+
+def returns_old(i: Instruction) -> bool:
+    """Return whether an atomic gives back what was in memory (sc0, glc or bit 0 of th)."""
+    return bool(i.mod("sc0") or i.mod("glc") or i.mod("th") & 1)
 
 
 def source_half(i: Instruction, operand: Operand, at: int) -> int:
@@ -31,13 +36,13 @@ class Layout:
             if prefix == "optional" and len(operands) <= explicit:
                 self._results.append(None)
                 continue
-            if kind in ("scc", "exec", "execbits", "branch", "jump"):
+            if kind in ("scc", "exec", "execbits", "branch", "jump", "barrier"):
                 self._results.append(None)
                 continue
             if kind == "regs" and i.mods.get("lds"):
                 self._results.append(None)
                 continue
-            if prefix in ("returned", "replaced") and not i.mods.get("sc0"):
+            if prefix in ("returned", "replaced") and not returns_old(i):
                 self._results.append(None)
                 continue
             self._results.append(operands[at])

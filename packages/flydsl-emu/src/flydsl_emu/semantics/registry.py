@@ -18,6 +18,7 @@ assembler order:
 - ``always.`` or ``unmasked.`` before a result type: written whatever EXEC says;
 - ``optional.`` before a result type: encodings without a destination operand leave it out;
 - ``branch`` as a result: a uniform condition under which the wave goes to the branch target;
+- ``barrier`` as a result: the operand of a split-barrier instruction, which the scheduler executes;
 - ``jump`` as a result: a uniform ``U64`` address at which the wave goes on.
 
 Implicit tokens: ``scc`` (uniform ``B1``), ``vcc`` and ``exec`` (lane masks), ``m0``, ``pc``

@@ -1,0 +1,148 @@
+"""Split barriers of gfx12: signalling and waiting are two instructions.
+
+A barrier completes when as many waves have signalled as it has members; that sets a flag in each
+member, which the member's wait consumes. The workgroup's barrier (number -1) has the workgroup's
+living waves as members; a named barrier (1 to 16) has the number that its initialisation gave, and
+the waves that joined it get the flag.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flydsl_emu.execution.faults import KernelFault
+
+__all__ = ["SPLIT_BARRIERS", "SplitBarriers"]
+
+Array = Any
+
+SPLIT_BARRIERS = frozenset(
+    (
+        "s_barrier_signal",
+        "s_barrier_signal_isfirst",
+        "s_barrier_wait",
+        "s_barrier_init",
+        "s_barrier_join",
+    )
+)
+"""Instructions that `SplitBarriers.execute` carries out."""
+
+_NAMED = 17
+
+
+class SplitBarriers:
+    """State of the barriers of a batch of workgroups.
+
+    Args:
+        workgroup: Index of each wave's workgroup.
+        groups: Workgroups.
+
+    Attributes:
+        held: Waves that wait.
+    """
+
+    def __init__(self, workgroup: Array, groups: int) -> None:
+        waves = len(workgroup)
+        self.workgroup = workgroup
+        # Column 0 is the workgroup's barrier.
+        self.members = np.zeros((groups, _NAMED), np.int64)
+        self.signals = np.zeros((groups, _NAMED), np.int64)
+        self.joined = np.zeros(waves, np.int64)
+        self.complete = np.zeros((waves, 2), np.bool_)
+        self.waiting = np.full(waves, -1, np.int64)
+
+    @property
+    def held(self) -> Array:
+        """Truth values: which waves wait."""
+        return self.waiting >= 0
+
+    def execute(self, name: str, value: Array, current: Array, live: Array) -> Array | None:
+        """Carry out one instruction for the waves in `current`.
+
+        Args:
+            name: Mnemonic, one of `SPLIT_BARRIERS`.
+            value: Operand of each wave: ``(waves,)`` integers; the immediate of a wait.
+            current: Waves that execute it.
+            live: Waves that have not ended.
+
+        Returns:
+            For ``s_barrier_signal_isfirst`` whether each wave was the first, else None.
+
+        Raises:
+            KernelFault: A barrier that does not exist here.
+        """
+        if name == "s_barrier_wait":
+            self._wait(int(value.flat[0]), current)
+            return None
+        signed = value.astype(np.uint32).view(np.int32)
+        if name == "s_barrier_join":
+            self.joined[current] = self._number(signed, current)[current]
+            return None
+        number = self._number(signed, current)
+        if name == "s_barrier_init":
+            at = np.flatnonzero(current)
+            self.members[self.workgroup[at], number[at]] = value[at] >> 16 & 63
+            self.signals[self.workgroup[at], number[at]] = 0
+            return None
+        first = self._signal(number, value, current, live)
+        return first if name.endswith("isfirst") else None
+
+    def _number(self, signed: Array, current: Array) -> Array:
+        """Return columns: 0 for the workgroup's barrier, else the number of a named one."""
+        number = np.where(signed == -1, 0, signed & 31)
+        wrong = current & ((signed < -1) | (number >= _NAMED))
+        if wrong.any():
+            fault = KernelFault(
+                f"the emulator does not model barrier {int(signed[wrong][0])}", "FLY-T705"
+            )
+            fault.wave = int(np.argmax(wrong))
+            raise fault
+        return number
+
+    def _signal(self, number: Array, value: Array, current: Array, live: Array) -> Array:
+        first = np.zeros(len(current), np.bool_)
+        self._count(live)
+        for column in np.unique(number[current]):
+            mine = np.flatnonzero(current & (number == column))
+            given = value[mine] >> 16 & 63
+            if column and given.any():
+                self.members[self.workgroup[mine], column] = given
+            before = self.signals[:, column].copy()
+            leaders = np.unique(self.workgroup[mine], return_index=True)[1]
+            first[mine[leaders]] = before[self.workgroup[mine[leaders]]] == 0
+            np.add.at(self.signals[:, column], self.workgroup[mine], 1)
+        self._complete(live)
+        return first
+
+    def _count(self, live: Array) -> None:
+        self.members[:, 0] = np.bincount(self.workgroup, live, len(self.members))
+
+    def _complete(self, live: Array) -> None:
+        done = (self.signals >= self.members) & (self.signals > 0)
+        if not done.any():
+            return
+        self.complete[:, 0] |= done[self.workgroup, 0] & live
+        named = self.joined > 0
+        self.complete[:, 1] |= named & done[self.workgroup, self.joined] & live
+        self.signals[done] = 0
+        ready = self.held & self.complete[np.arange(len(live)), np.maximum(self.waiting, 0)]
+        self.complete[ready, self.waiting[ready]] = False
+        self.waiting[ready] = -1
+
+    def _wait(self, immediate: int, current: Array) -> None:
+        """Hold the waves whose barrier is not complete; -1 is the workgroup's, else the joined."""
+        signed = ((immediate & 0xFFFF) ^ 0x8000) - 0x8000
+        if signed < -1:
+            raise KernelFault(f"the emulator does not model barrier {signed}", "FLY-T705")
+        column = 0 if signed == -1 else 1
+        ready = current & self.complete[:, column]
+        self.complete[ready, column] = False
+        self.waiting[current & ~ready] = column
+
+    def ended(self, live: Array) -> None:
+        """Follow the end of waves: they are no longer waited for."""
+        self._count(live)
+        self._complete(live)
+        self.waiting[~live] = -1
