@@ -172,6 +172,11 @@ _MEMORY = {
     "memref_store_vec": _effect("vector memref"),
     "ptr_load": _effect("ptr", "", "result"),
     "ptr_store": _effect("value ptr"),
+    "atomic_rmw": _effect("ptr value", "operation ordering", "result"),
+    "atomic_cas": _effect(
+        "ptr compare value", "success_ordering failure_ordering weak", "old success"
+    ),
+    "fence": _effect("", "ordering"),
     "print": _effect("values*", "format"),
 }
 

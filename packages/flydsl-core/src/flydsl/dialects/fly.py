@@ -8,6 +8,13 @@ are made at the ambient ``ir.InsertionPoint`` with the ambient ``ir.Location``.
 from __future__ import annotations
 
 from flydsl.dialects.building import Builder, as_value, int_tuple, static
+from flydsl.dialects.fly_atomics import (
+    atomic_cas,
+    atomic_rmw,
+    fence,
+    ordered_load,
+    ordered_store,
+)
 from flydsl.dialects.fly_atoms import (
     atom_set_value,
     copy,
@@ -52,6 +59,8 @@ __all__ = [
     "apply_swizzle",
     "as_value",
     "atom_set_value",
+    "atomic_cas",
+    "atomic_rmw",
     "blocked_product",
     "ceil_div",
     "coalesce",
@@ -70,6 +79,7 @@ __all__ = [
     "dice",
     "elem_less",
     "equal",
+    "fence",
     "flat_divide",
     "flat_product",
     "gemm",
@@ -128,6 +138,8 @@ __all__ = [
     "mma_atom_call_ssa",
     "mma_make_fragment",
     "nullspace",
+    "ordered_load",
+    "ordered_store",
     "pack",
     "prepend",
     "print_",

@@ -2,8 +2,8 @@
 
 Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` and
 `layout_questions` (algebra), `pointers`, `tensors`, `storage` and `shared` (memory), `annotations`.
-Operations: `copying`, `tiling`, `multiply`, `gpu`, `math_ops`, `extremes`, `arith`, `fast`
-(fast-math flags), `static` (compile-time control).
+Operations: `copying`, `tiling`, `multiply`, `atomics`, `gpu`, `math_ops`, `extremes`, `arith`,
+`fast` (fast-math flags), `static` (compile-time control).
 Inside: `ambient` (the trace in progress), `emit` and `locations` (operations and where they come
 from), `wrapping` (IR values as DSL values), `values`, `stored`, `lanes`, `enums`.
 
@@ -21,6 +21,10 @@ from flydsl.expr import arith, gpu, numeric, vector
 from flydsl.expr import math_ops as math
 from flydsl.expr.annotations import Constexpr, Stream
 from flydsl.expr.arith import ceildiv, cmpf, cmpi, shrui
+from flydsl.expr.atomics import (
+    atomic_add, atomic_and, atomic_cas, atomic_fmax, atomic_fmin, atomic_max, atomic_min, atomic_or,
+    atomic_sub, atomic_xchg, atomic_xor, generic_load, generic_store, memory_fence,
+)  # fmt: skip
 from flydsl.expr.copying import (
     CopyAtom, UniversalAtomic, UniversalAtomicAdd, UniversalAtomicAnd, UniversalAtomicDec,
     UniversalAtomicInc, UniversalAtomicMax, UniversalAtomicMin, UniversalAtomicOr, UniversalCopy,
@@ -143,16 +147,18 @@ __all__ = [
     "UniversalCopy8b", "UniversalCopy16b", "UniversalCopy32b", "UniversalCopy64b",
     "UniversalCopy128b", "UniversalFMA", "Vector", "absf", "absi", "acos", "acosh", "add_offset",
     "append", "apply_swizzle", "arith", "asin", "asinh", "atan", "atan2", "atanh", "atom_set_value",
-    "barrier", "block_dim", "block_id", "block_idx", "blocked_product", "cbrt", "ceil", "ceil_div",
-    "ceildiv", "clampf", "cmpf", "cmpi", "coalesce", "compatible", "complement",
-    "composed_get_inner", "composed_get_offset", "composed_get_outer", "composition", "congruent",
-    "const_expr", "coprofile", "copy", "copy_atom_call", "copysign", "cos", "cosh", "coshape",
-    "cosize", "crd2idx", "ctlz", "ctpop", "cttz", "depth", "dice", "elem_less", "empty_like",
-    "equal", "erf", "erfc", "exp", "exp2", "expm1", "fastmath", "flat_divide", "flat_product",
-    "floor", "fma", "fpowi", "full", "full_like", "gemm", "get", "get_", "get_1d_coord",
-    "get_dyn_shared", "get_flat_coord", "get_iter", "get_layout", "get_leaves", "get_scalar",
-    "get_shape", "get_stride", "gpu", "grid_dim", "group", "has_none", "idx2crd", "int_tuple_add",
-    "int_tuple_div", "int_tuple_mod", "int_tuple_mul", "int_tuple_product",
+    "atomic_add", "atomic_and", "atomic_cas", "atomic_fmax", "atomic_fmin", "atomic_max",
+    "atomic_min", "atomic_or", "atomic_sub", "atomic_xchg", "atomic_xor", "barrier", "block_dim",
+    "block_id", "block_idx", "blocked_product", "cbrt", "ceil", "ceil_div", "ceildiv", "clampf",
+    "cmpf", "cmpi", "coalesce", "compatible", "complement", "composed_get_inner",
+    "composed_get_offset", "composed_get_outer", "composition", "congruent", "const_expr",
+    "coprofile", "copy", "copy_atom_call", "copysign", "cos", "cosh", "coshape", "cosize",
+    "crd2idx", "ctlz", "ctpop", "cttz", "depth", "dice", "elem_less", "empty_like", "equal", "erf",
+    "erfc", "exp", "exp2", "expm1", "fastmath", "flat_divide", "flat_product", "floor", "fma",
+    "fpowi", "full", "full_like", "gemm", "generic_load", "generic_store", "get", "get_",
+    "get_1d_coord", "get_dyn_shared", "get_flat_coord", "get_iter", "get_layout", "get_leaves",
+    "get_scalar", "get_shape", "get_stride", "gpu", "grid_dim", "group", "has_none", "idx2crd",
+    "int_tuple_add", "int_tuple_div", "int_tuple_mod", "int_tuple_mul", "int_tuple_product",
     "int_tuple_product_each", "int_tuple_product_like", "int_tuple_sub", "inttoptr", "ipowi",
     "is_bijective", "is_injective", "is_profile_congruent", "is_profile_weakly_congruent",
     "is_surjective", "isfinite", "isinf", "isnan", "isnormal", "known_block_size", "lane_id",
@@ -163,8 +169,8 @@ __all__ = [
     "make_rmem_tensor", "make_shape", "make_stride", "make_tile", "make_tiled_copy",
     "make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C", "make_tiled_copy_tv",
     "make_tiled_mma", "make_view", "math", "max", "max_common_layout", "max_common_vector",
-    "maximumf", "maxnumf", "memref_alloca", "memref_load", "memref_load_vec", "memref_store",
-    "memref_store_vec", "min", "minimumf", "minnumf", "mma_atom_call", "nullspace",
+    "maximumf", "maxnumf", "memory_fence", "memref_alloca", "memref_load", "memref_load_vec",
+    "memref_store", "memref_store_vec", "min", "minimumf", "minnumf", "mma_atom_call", "nullspace",
     "num_warp_threads", "numeric", "ones_like", "powf", "prepend", "ptr_load", "ptr_store",
     "ptrtoint", "raked_product", "range_constexpr", "rank", "recast_iter", "recast_layout",
     "right_inverse", "round", "roundeven", "rsqrt", "select", "shape_div", "shrui", "shuffle",

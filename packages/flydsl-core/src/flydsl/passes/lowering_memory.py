@@ -233,14 +233,33 @@ def _store_vec(low: Lowering, op: Any) -> None:
 
 def _pointer_load(low: Lowering, op: Any) -> None:
     pointer = low.get(op.operands[0])
-    loaded = low.create("fly.ptr_load", [op.result.type], [access_pointer(low, pointer)])
+    loaded = low.create(
+        "fly.ptr_load", [op.result.type], [access_pointer(low, pointer)], _attributes(op)
+    )
     op.result.replace_all_uses_with(loaded.result)
+    low.done(op)
+
+
+def _attributes(op: Any) -> dict[str, Any] | None:
+    return {name: op.attributes[name] for name in op.attributes} if len(op.attributes) else None
+
+
+def _atomic(low: Lowering, op: Any) -> None:
+    """Atomic operations take the pointer to access; one that is LLVM's own stays."""
+    pointer, *rest = op.operands
+    if ft.of(pointer.type) is None:
+        return
+    operands = [access_pointer(low, low.get(pointer)), *rest]
+    made = low.create(op.name, [r.type for r in op.results], operands, _attributes(op))
+    for old, new in zip(op.results, made.results, strict=True):
+        old.replace_all_uses_with(new)
     low.done(op)
 
 
 def _pointer_store(low: Lowering, op: Any) -> None:
     pointer = low.get(op.operands[1])
-    low.create("fly.ptr_store", [], [op.operands[0], access_pointer(low, pointer)])
+    operands = [op.operands[0], access_pointer(low, pointer)]
+    low.create("fly.ptr_store", [], operands, _attributes(op))
     low.done(op)
 
 
@@ -253,6 +272,8 @@ MEMORY_HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "memref_store_vec": _store_vec,
         "ptr_load": _pointer_load,
         "ptr_store": _pointer_store,
+        "atomic_rmw": _atomic,
+        "atomic_cas": _atomic,
     }
 )
 """Operation name -> how `fly-layout-lowering` lowers it."""

@@ -55,7 +55,7 @@ def atomic(low: Lowering, text: str, value: Value, pointer: Value, kind: Pointer
         {
             "bin_op": f"{table[name]} : i64",
             "ordering": f"{_MONOTONIC} : i64",
-            "syncscope": f'"{scope or _DEFAULT_SCOPE}"',
+            "syncscope": '""' if scope == "system" else f'"{scope or _DEFAULT_SCOPE}"',
             "alignment": f"{max(kind.align, bits // 8)} : i64",
         },
     )  # fmt: skip

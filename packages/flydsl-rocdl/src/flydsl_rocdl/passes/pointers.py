@@ -11,6 +11,7 @@ from typing import Any
 
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, Lowering, refuse, rule
+from flydsl_rocdl.passes.memory_model import access_attributes
 from flydsl_rocdl.passes.memtypes import PointerType, bit_width, element_of, storage
 from flydsl_rocdl.target import ADDRESS_SPACES
 
@@ -48,13 +49,19 @@ _STREAMING = {"nontemporal": "unit"}
 
 
 def load(
-    low: Lowering, pointer: Value, kind: PointerType, result: Any, *, streaming: bool = False
+    low: Lowering,
+    pointer: Value,
+    kind: PointerType,
+    result: Any,
+    *,
+    streaming: bool = False,
+    flags: dict[str, str] | None = None,
 ) -> Value:
     """Load a number or vector of type `result` with the pointer's alignment."""
     b = low.b
     text = str(result)
     stored = storage(text)
-    flags = _STREAMING if streaming else None
+    flags = _STREAMING if streaming else flags
     if stored == text:
         return b.load(pointer, result, kind.align, flags=flags)
     value = b.load(pointer, b.type(stored), kind.align, flags=flags)
@@ -64,7 +71,13 @@ def load(
 
 
 def store(
-    low: Lowering, value: Value, pointer: Value, kind: PointerType, *, streaming: bool = False
+    low: Lowering,
+    value: Value,
+    pointer: Value,
+    kind: PointerType,
+    *,
+    streaming: bool = False,
+    flags: dict[str, str] | None = None,
 ) -> None:
     """Store a number or vector of numbers with the pointer's alignment."""
     b = low.b
@@ -76,7 +89,7 @@ def store(
             value = b.value("llvm.zext", kept, (value,))
         else:
             value = b.cast(value, kept)
-    b.store(value, pointer, kind.align, flags=_STREAMING if streaming else None)
+    b.store(value, pointer, kind.align, flags=_STREAMING if streaming else flags)
 
 
 @rule("fly.add_offset")
@@ -226,7 +239,8 @@ def load_value(low: Lowering, op: Any) -> list[Value]:
     """Load a number or a vector."""
     kind = low.operand_pointer(op, 0)
     _check_dense(op, kind, str(op.result.type))
-    return [load(low, op.operands[0], kind, op.result.type)]
+    flags = access_attributes(op)
+    return [load(low, op.operands[0], kind, op.result.type, flags=flags)]
 
 
 @rule("fly.ptr_store")
@@ -235,7 +249,7 @@ def store_value(low: Lowering, op: Any) -> list[Value]:
     kind = low.operand_pointer(op, 1)
     value, pointer = op.operands
     _check_dense(op, kind, str(value.type))
-    store(low, value, pointer, kind)
+    store(low, value, pointer, kind, flags=access_attributes(op))
     return []
 
 

@@ -6,7 +6,7 @@ import importlib
 
 __all__ = ["load"]
 
-_MODULES = ("copies", "ids", "integers", "mathops", "matrix", "pointers", "shuffle")
+_MODULES = ("copies", "ids", "integers", "mathops", "matrix", "memory_model", "pointers", "shuffle")
 
 
 def load() -> None:
