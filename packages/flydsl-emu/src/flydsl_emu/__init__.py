@@ -4,6 +4,7 @@
 * `semantics` says what each opcode does, once, over a vector API;
 * `execution` holds what tiers share, `numpy_tier` runs kernels on arrays, `dispatch` launches them;
 * `report` tells what a launch executed, `debug` traces it and stops at breakpoints;
+* `sanitizer` finds what is wrong with a kernel;
 * `runtime` and `plugin` make it a FlyDSL device runtime.
 
 Names below are imported on first use, so that importing the package costs nothing.
@@ -17,11 +18,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flydsl_emu.debug import Trace, breakpoint_at, diff, trace, tracing
     from flydsl_emu.report import ExecutionReport, collect, last_report
+    from flydsl_emu.sanitizer import Finding, SanitizerReport, check_code_object
 
 __all__ = [
     "ExecutionReport",
+    "Finding",
+    "SanitizerReport",
     "Trace",
     "breakpoint_at",
+    "check_code_object",
     "collect",
     "diff",
     "last_report",
@@ -32,6 +37,9 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Trace", "breakpoint_at", "diff", "trace", "tracing"), "flydsl_emu.debug"),
     "ExecutionReport": "flydsl_emu.report",
+    "Finding": "flydsl_emu.sanitizer",
+    "SanitizerReport": "flydsl_emu.sanitizer",
+    "check_code_object": "flydsl_emu.sanitizer",
     "collect": "flydsl_emu.report",
     "last_report": "flydsl_emu.report",
 }

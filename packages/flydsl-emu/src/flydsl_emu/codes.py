@@ -24,4 +24,13 @@ CODES: dict[str, str] = {
     "FLY-U723": "nothing to trace",
     "FLY-U724": "a breakpoint where a kernel has no code",
     "FLY-U719": "an access is not aligned as the instruction demands",
+    "FLY-U731": "sanitizer: a register or LDS is used before a wait makes sure of it",
+    "FLY-U732": "sanitizer: two instructions need more wait states between them",
+    "FLY-U733": "sanitizer: waves access LDS without an order between them",
+    "FLY-U734": "sanitizer: a value that nothing has written decides an address, branch or store",
+    "FLY-U735": "sanitizer: an access outside the memory that it belongs to",
+    "FLY-U736": "sanitizer: threads of a workgroup do not meet at the same barriers",
+    "FLY-U737": "sanitizer: a scalar is read from the lanes of a wave in which none executes",
+    "FLY-T738": "the sanitizer does not know this architecture's wait counters",
+    "FLY-U739": "FLYDSL_SANITIZE or `sanitize` names a check that does not exist",
 }

@@ -48,9 +48,10 @@ def classify(i: Instruction) -> str:
 def mfma_passes(i: Instruction) -> int:
     """Return the passes (of four clocks) of a matrix instruction, from its shape.
 
-    Multiply-adds of one pass: 128 for f32 and f64, 1024 for 16-bit and 2048 for 8-bit elements; the
-    shapes that gfx950 added run at twice that, f8f6f4 with both operands of 4 or 6 bits at four
-    times. No instruction takes less than 2 passes, or 4 for 16 x 16 blocks.
+    Multiply-adds of one pass: 128 for f32 and f64, 512 for xf32, 1024 for 16-bit and 2048 for 8-bit
+    elements, but 512 for the shapes of several blocks; the shapes that gfx950 added run at twice
+    that, f8f6f4 with both operands of 4 or 6 bits at four times. No instruction takes less than 2
+    passes, or 4 for 16 x 16 blocks.
     """
     name = i.name
     shape = next((p for p in name.split("_") if p.count("x") == 2), "16x16x16")
@@ -61,6 +62,8 @@ def mfma_passes(i: Instruction) -> int:
         rate = 8192 if i.mod("cbsz") > 1 and i.mod("blgp") > 1 else 4096
     elif name.endswith(("_f32", "_f64")):
         rate = 128
+    elif blocks > 1 or name.endswith("_xf32"):
+        rate = 512
     else:
         narrow = name.endswith(("_i8", "fp8", "bf8"))
         rate = 2048 if narrow else 1024
