@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from flydsl.errors import TargetError
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.decode.memory import decode_ds, decode_flat, decode_mubuf, decode_smem
+from flydsl_emu.decode.rdna.decoder import decoder_of
 from flydsl_emu.decode.scalar import decode_sop, decode_sopk, decode_sopp
 from flydsl_emu.decode.sources import DecodeError
-from flydsl_emu.decode.table import Entry, load_table
+from flydsl_emu.decode.table import ARCHITECTURES, Entry, load_table
 from flydsl_emu.decode.vector import decode_vop3, decode_vop3p, decode_vop_short
 
 __all__ = ["decode", "decode_one"]
@@ -18,6 +20,7 @@ __all__ = ["decode", "decode_one"]
 # VOP3P opcode of the prefix that gives an f8f6f4 MFMA its scales.
 _SCALE_PREFIX = 0x2C
 
+_Decode = Callable[[Sequence[int], int, int], Instruction]
 _Wide = Callable[[Entry, int, int, int], Instruction]
 _WIDE: Mapping[int, tuple[str, int, int, _Wide]] = {
     0x36: ("DS", 17, 255, decode_ds),
@@ -32,14 +35,14 @@ def decode(arch: str, code: bytes, base: int = 0) -> list[Instruction]:
     Raises:
         TargetError: No table for `arch`, or bytes that are no instruction.
     """
-    table = load_table(arch)
+    step = _decoder(arch)
     count = len(code) // 4
     words = (*struct.unpack(f"<{count}I", code[: count * 4]), 0, 0, 0)
     out: list[Instruction] = []
     append = out.append
     at = 0
     while at < count:
-        instruction = _decode_at(table, words, at, base + 4 * at)
+        instruction = _checked(step, words, at, base + 4 * at)
         append(instruction)
         at += instruction.size >> 2
     return out
@@ -52,15 +55,20 @@ def decode_one(arch: str, code: bytes, pc: int = 0) -> Instruction:
         TargetError: No table for `arch`, or bytes that are no instruction.
     """
     padded = code[:16] + bytes(28)
-    return _decode_at(load_table(arch), struct.unpack("<7I", padded[:28]), 0, pc)
+    return _checked(_decoder(arch), struct.unpack("<7I", padded[:28]), 0, pc)
 
 
-def _decode_at(
-    table: Mapping[str, Mapping[int, Entry]], words: tuple[int, ...], at: int, pc: int
-) -> Instruction:
+def _decoder(arch: str) -> _Decode:
+    isa = ARCHITECTURES.get(arch)
+    if isa is not None and isa != "gfx9":
+        return decoder_of(arch, isa)
+    return partial(_dispatch, load_table(arch))
+
+
+def _checked(step: _Decode, words: Sequence[int], at: int, pc: int) -> Instruction:
     word = words[at]
     try:
-        return _dispatch(table, words, at, pc)
+        return step(words, at, pc)
     except (KeyError, DecodeError) as error:
         raise TargetError(
             f"no instruction at {pc:#x}: {error}",
@@ -70,7 +78,7 @@ def _decode_at(
 
 
 def _dispatch(
-    table: Mapping[str, Mapping[int, Entry]], words: tuple[int, ...], at: int, pc: int
+    table: Mapping[str, Mapping[int, Entry]], words: Sequence[int], at: int, pc: int
 ) -> Instruction:
     word, second = words[at], words[at + 1]
     if not word >> 31:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["EXEC", "M0", "NULL", "SCC", "VCC", "Instruction", "Operand"]
+from flydsl_emu.decode.registers import EXEC, M0, NULL, SCC, VCC
 
-VCC = 106
-M0 = 124
-NULL = 125
-EXEC = 126
-SCC = 253
+__all__ = ["EXEC", "M0", "NULL", "SCC", "VCC", "Instruction", "Operand"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +72,7 @@ class Instruction:
             masks over the operands, ``dpp_ctrl`` is the 9-bit field, selections are encodings.
         target: Branch target address, or None.
         parts: The two operations of a dual instruction; empty for all others.
+        isa: Instruction set: ``"gfx9"``, ``"gfx11"``, ``"gfx12"`` or ``"gfx1250"``.
     """
 
     pc: int
@@ -87,6 +84,7 @@ class Instruction:
     mods: Mapping[str, int] = field(default_factory=dict)
     target: int | None = None
     parts: tuple[Instruction, ...] = ()
+    isa: str = "gfx9"
 
     def mod(self, name: str, default: int = 0) -> int:
         """Return the modifier called `name`."""

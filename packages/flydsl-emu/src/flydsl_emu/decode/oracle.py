@@ -52,6 +52,11 @@ def find_library() -> ctypes.CDLL | None:
     return None
 
 
+def _features(arch: str) -> bytes:
+    """16-bit operands name register halves from gfx11 on; that is what code generation does."""
+    return b"" if arch.startswith("gfx9") else b"+real-true16"
+
+
 class Disassembler:
     """LLVM's disassembler for one architecture.
 
@@ -65,7 +70,7 @@ class Disassembler:
             raise OSError("no LLVM 22 library with an AMDGPU disassembler was found")
         self._run = library.LLVMDisasmInstruction
         self._context = library.LLVMCreateDisasmCPUFeatures(
-            b"amdgcn-amd-amdhsa", arch.encode(), b"", None, 0, None, None
+            b"amdgcn-amd-amdhsa", arch.encode(), _features(arch), None, 0, None, None
         )
         if not self._context:
             raise OSError(f"LLVM cannot disassemble {arch}")

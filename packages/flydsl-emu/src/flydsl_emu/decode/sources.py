@@ -6,13 +6,13 @@ from functools import cache
 
 from flydsl_emu.decode.instruction import Operand
 
-__all__ = ["FIXED", "LITERAL", "OFF", "DecodeError", "fixed", "register", "source"]
+__all__ = ["FIXED", "FLOATS", "LITERAL", "OFF", "DecodeError", "fixed", "register", "source"]
 
 LITERAL = 255
 OFF = Operand("off")
 FIXED = {"vcc": 106, "flat_scratch": 102, "xnack_mask": 104, "m0": 124, "exec": 126, "scc": 253}
 
-_FLOATS = {
+FLOATS = {
     240: 0.5,
     241: -0.5,
     242: 1.0,
@@ -50,8 +50,8 @@ def source(code: int, count: int) -> Operand:
         return Operand("i", 0, count, code - 128)
     if code <= 208:
         return Operand("i", 0, count, 192 - code)
-    if code in _FLOATS:
-        return Operand("f", 0, count, _FLOATS[code])
+    if code in FLOATS:
+        return Operand("f", 0, count, FLOATS[code])
     if 235 <= code <= 239 or code in (251, 252, 253):
         return Operand("s", code, count)
     raise DecodeError(f"reserved source encoding {code}")

@@ -21,7 +21,24 @@ from flydsl.errors import TargetError
 
 __all__ = ["ARCHITECTURES", "Entry", "Slot", "load_table", "parse_table"]
 
-ARCHITECTURES = ("gfx942", "gfx950")
+# Architectures by instruction set; those of one line that share a table name it.
+ARCHITECTURES = {
+    "gfx942": "gfx9",
+    "gfx950": "gfx9",
+    "gfx1100": "gfx11",
+    "gfx1101": "gfx11",
+    "gfx1102": "gfx11",
+    "gfx1103": "gfx11",
+    "gfx1151": "gfx11",
+    "gfx1200": "gfx12",
+    "gfx1201": "gfx12",
+}
+_SAME_TABLE = {
+    "gfx1101": "gfx1100",
+    "gfx1102": "gfx1100",
+    "gfx1103": "gfx1100",
+    "gfx1200": "gfx1201",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +97,8 @@ def _slot(word: str) -> Slot:
         name = word[1:].rstrip("0123456789")
         return Slot("=", name, int(word[1 + len(name) :]))
     field, rest = word.split(":")
-    return Slot(field, rest[0], int(rest[1:]))
+    kind = rest.rstrip("0123456789")
+    return Slot(field, kind, int(rest[len(kind) :]))
 
 
 @cache
@@ -97,5 +115,5 @@ def load_table(arch: str) -> Mapping[str, Mapping[int, Entry]]:
             value=arch,
             allowed=", ".join(ARCHITECTURES),
         )
-    data = files("flydsl_emu.decode").joinpath("data", f"{arch}.txt")
+    data = files("flydsl_emu.decode").joinpath("data", f"{_SAME_TABLE.get(arch, arch)}.txt")
     return parse_table(data.read_text(encoding="ascii"))

@@ -124,7 +124,7 @@ def random_encoding(entry: Entry, rng: random.Random) -> bytes:
     return struct.pack("<4I", word, second, 0xBF800000, 0xBF800000)
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", [a for a, isa in ARCHITECTURES.items() if isa == "gfx9"])
 @pytest.mark.parametrize("form", sorted(BASE))
 def test_decodes_as_llvm_does(arch: str, form: str) -> None:
     if find_library() is None:

@@ -1,0 +1,180 @@
+"""VOP1, VOP2, VOPC and VOP3 encodings with literals and DPP words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flydsl_emu.decode.instruction import Instruction, Operand
+from flydsl_emu.decode.rdna.forms import NO_MODS, Form, slot_table
+from flydsl_emu.decode.rdna.operands import halves, sources
+from flydsl_emu.decode.table import Slot
+
+__all__ = ["DPP_CODES", "decode_short", "decode_vop3", "dpp_modifiers", "literal", "wide_literal"]
+
+LITERAL = 255
+WIDE_LITERAL = 254
+DPP8, DPP8_FI, DPP16 = 233, 234, 250
+DPP_CODES = (DPP8, DPP8_FI, DPP16)
+
+
+def literal(slot: Slot, value: int) -> Operand:
+    """Return the 32-bit literal of a slot; 16-bit operands see its low half."""
+    short = slot.kind[1:] in ("f", "i")
+    return Operand("l", 0, slot.count, value & 0xFFFF if short else value)
+
+
+def wide_literal(slot: Slot, low: int, high: int) -> Operand:
+    """Return the 64-bit literal of a slot."""
+    return Operand("q", 0, slot.count, low | high << 32)
+
+
+def dpp_modifiers(code: int, word: int) -> dict[str, int]:
+    """Return the modifiers that the DPP word of an instruction holds."""
+    if code != DPP16:
+        mods = {"dpp8": word >> 8}
+        if code == DPP8_FI:
+            mods["fi"] = 1
+        return mods
+    mods = {
+        "dpp_ctrl": word >> 8 & 511,
+        "row_mask": word >> 28,
+        "bank_mask": word >> 24 & 15,
+    }
+    if word >> 19 & 1:
+        mods["bound_ctrl"] = 1
+    if word >> 18 & 1:
+        mods["fi"] = 1
+    return mods
+
+
+def decode_short(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
+    """Decode a VOP1, VOP2 or VOPC instruction at ``words[at]``."""
+    word = words[at]
+    if form.literal:
+        return _with_literal(form, word, words[at + 1], pc, isa)
+    try:
+        operands = tuple([table[word >> shift & mask] for table, shift, mask in form.plan])
+    except KeyError:
+        return _short_extended(form, word, words[at + 1], pc, isa)
+    kind = form.entry.format
+    return Instruction(pc, 4, kind, form.name, form.encoding, operands, NO_MODS, None, (), isa)
+
+
+def _with_literal(form: Form, word: int, following: int, pc: int, isa: str) -> Instruction:
+    """Decode a multiply-add whose literal is an operand of its own."""
+    places = {"src0": (0, 511), "vsrc1": (9, 255), "vdst": (17, 255)}
+    operands = []
+    kind = form.entry.format
+    for slot in form.slots:
+        if slot.field == "lit" or (slot.field == "src0" and word & 511 == LITERAL):
+            operands.append(literal(slot, following))
+        else:
+            shift, mask = places[slot.field]
+            operands.append(slot_table(kind, slot)[word >> shift & mask])
+    return Instruction(
+        pc, 8, kind, form.name, form.encoding, tuple(operands), NO_MODS, None, (), isa
+    )
+
+
+def _short_extended(form: Form, word: int, following: int, pc: int, isa: str) -> Instruction:
+    """Decode a short instruction whose first source is a literal or goes through DPP."""
+    code = word & 511
+    kind = form.entry.format
+    operands = []
+    for slot, (table, shift, mask) in zip(form.slots, form.plan, strict=True):
+        if slot.field == "src0":
+            operands.append(_extended_source(kind, slot, code, following))
+        elif slot.field == "vsrc1" and code == DPP16 and following >> 22 & 3:
+            signs = bool(following >> 22 & 1), bool(following >> 23 & 1)
+            operands.append(slot_table(kind, slot, *signs)[word >> shift & mask])
+        else:
+            operands.append(table[word >> shift & mask])
+    if code == LITERAL:
+        return Instruction(
+            pc, 8, kind, form.name, form.encoding, tuple(operands), NO_MODS, None, (), isa
+        )
+    mods = dpp_modifiers(code, following)
+    return Instruction(pc, 8, kind, form.name, "dpp", tuple(operands), mods, None, (), isa)
+
+
+def _extended_source(kind: str, slot: Slot, code: int, following: int) -> Operand:
+    if code == LITERAL:
+        return literal(slot, following)
+    if code not in DPP_CODES:
+        raise KeyError(f"reserved source encoding {code}")
+    negate = absolute = False
+    if code == DPP16:
+        negate, absolute = bool(following >> 20 & 1), bool(following >> 21 & 1)
+    return slot_table(kind, slot, negate, absolute)[256 + (following & 255)]
+
+
+def decode_vop3(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
+    """Decode a VOP3 instruction (with or without a scalar destination) at ``words[at]``."""
+    word, second = words[at], words[at + 1]
+    if not (second >> 27 or word & 0x8000):
+        scalar = form.slots[1:] and form.slots[1].field == "sdst"
+        if scalar or not word & 0x7F00:
+            bits = word | second << 32
+            try:
+                operands = tuple([table[bits >> s & mask] for table, s, mask in form.plan])
+            except KeyError:
+                pass
+            else:
+                return Instruction(
+                    pc, 8, "VOP3", form.name, form.encoding, operands, NO_MODS, None, (), isa
+                )
+    return _vop3_modified(form, words, at, pc, isa)
+
+
+def _vop3_modified(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
+    word, second = words[at], words[at + 1]
+    extra = words[at + 2]
+    scalar = any(s.field == "sdst" for s in form.slots)
+    bitop = form.name.startswith("v_bitop3")
+    negates = 0 if bitop else second >> 29
+    absolutes = 0 if bitop or scalar else word >> 8 & 7
+    select = 0 if scalar else word >> 11 & 15
+    size = 8
+    dpp = NO_MODS
+    encoding = form.encoding
+    operands = []
+    for slot, (table, shift, mask) in zip(form.slots, form.plan, strict=True):
+        bits = (word | second << 32) >> shift & mask
+        if slot.field[:3] != "src":
+            operands.append((halves(bool(select >> 3)) if slot.kind == "h" else table)[bits])
+            continue
+        at_source = int(slot.field[3])
+        negate, absolute = bool(negates >> at_source & 1), bool(absolutes >> at_source & 1)
+        if bits == LITERAL:
+            operand = literal(slot, extra)
+            if negate or absolute:
+                operand = operand.modified(negate, absolute)
+            operands.append(operand)
+            size = 12
+            continue
+        if at_source == 0 and bits in DPP_CODES:
+            dpp = dpp_modifiers(bits, extra)
+            encoding = "e64_dpp"
+            size = 12
+            bits = 256 + (extra & 255)
+        half = "high" if select >> at_source & 1 else "low"
+        operands.append(sources(slot.kind, slot.count, half, negate, absolute)[bits])
+    mods = _vop3_modifiers(word, second, select, bitop)
+    mods.update(dpp)
+    return Instruction(pc, size, "VOP3", form.name, encoding, tuple(operands), mods, None, (), isa)
+
+
+def _vop3_modifiers(word: int, second: int, select: int, bitop: bool) -> dict[str, int]:
+    mods: dict[str, int] = {}
+    if bitop:
+        table = (second >> 27 & 3) << 6 | (word >> 8 & 7) << 3 | second >> 29
+        if table:
+            mods["bitop3"] = table
+    if select:
+        mods["op_sel"] = select
+    if not bitop:
+        if word >> 15 & 1:
+            mods["clamp"] = 1
+        if second >> 27 & 3:
+            mods["omod"] = second >> 27 & 3
+    return mods
