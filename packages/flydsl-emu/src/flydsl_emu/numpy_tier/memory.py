@@ -190,7 +190,7 @@ class MemoryAccess(Matrices):
             self.store(space, offset, size, values, where)
 
     def load_scalar(
-        self, address: Array, count: int, valid: Sequence[Array] | None = None
+        self, address: Array, count: int, valid: Sequence[Array] | None = None, size: int = 4
     ) -> list[Array]:
         """Implement `VectorApi.load_scalar`."""
         state = self.state
@@ -202,19 +202,19 @@ class MemoryAccess(Matrices):
             if valid is None
             else [waves & np.broadcast_to(v, (state.waves, 1))[:, 0] for v in valid]
         )
-        memory = flat_view(4)
         for k in range(count):
             index = np.flatnonzero(checks[min(k, len(checks) - 1)])
             where = full[index] + np.uint64(4 * k)
             if k == 0 or valid is not None:
-                bad = self.allocations.check(where, 4 if valid is not None else 4 * count, False)
+                total = size if valid is not None else size * count
+                bad = self.allocations.check(where, total, False)
                 if bad is not None:
-                    fault = self.allocations.explain(int(where[bad]), 4, False)
+                    fault = self.allocations.explain(int(where[bad]), size, False)
                     fault.space, fault.wave = "scalar", int(index[bad])
                     raise fault
             if self.observe is not None:
-                self.observe("scalar", where, 4, index, False)
-            out[k][index, 0] = memory[(where.view(np.int64) - FIRST) >> 2]
+                self.observe("scalar", where, size, index, False)
+            (out[k][index, 0],) = _read(None, where.view(np.int64) - FIRST, size, 1)
         return out
 
     # Atomics -------------------------------------------------------------------------------------

@@ -293,11 +293,12 @@ class VectorApi(Protocol):
         ...
 
     def load_scalar(
-        self, address: Value, count: int, valid: Sequence[Value] | None = None
+        self, address: Value, count: int, valid: Sequence[Value] | None = None, size: int = 4
     ) -> list[Value]:
         """Load `count` dwords at a uniform ``U64`` address, as uniform ``U32`` values.
 
-        Dword k is 0 where ``valid[k]`` (uniform ``B1``) says so.
+        Dword k is 0 where ``valid[k]`` (uniform ``B1``) says so. A `size` of 1 or 2 bytes loads one
+        element of that size, zero-extended (`count` is 1).
         """
         ...
 

@@ -17,11 +17,12 @@ from flydsl_emu.semantics.bits import (
     pack16,
     split64,
 )
+from flydsl_emu.semantics.layout import returns_old
 from flydsl_emu.semantics.registry import define
 from flydsl_emu.semantics.value_types import F32, F64, I32, I64, U32, U64, Type
 from flydsl_emu.semantics.vmem import buffer_address, flat_address
 
-__all__ = ["COMMUTATIVE", "OPERATIONS"]
+__all__ = ["COMMUTATIVE", "OPERATIONS", "buffer_atomic", "flat_atomic", "lds_atomic"]
 
 Update = Callable[..., Value]
 
@@ -55,6 +56,22 @@ def _packed_bfloat_add(v: VectorApi, old: Value, data: Value) -> Value:
     return pack16(v, *parts)
 
 
+def _clamped_subtract(v: VectorApi, old: Value, data: Value) -> Value:
+    return v.select(v.lt(old, data), v.sub(old, old), v.sub(old, data))
+
+
+def _conditional_subtract(v: VectorApi, old: Value, data: Value) -> Value:
+    return v.select(v.lt(old, data), old, v.sub(old, data))
+
+
+def _masked_or(v: VectorApi, old: Value, mask: Value, data: Value) -> Value:
+    return v.bit_or(v.bit_and(old, v.bit_not(mask)), data)
+
+
+def _wrap(v: VectorApi, old: Value, limit: Value, step: Value) -> Value:
+    return v.select(v.lt(old, limit), v.add(old, step), v.sub(old, limit))
+
+
 OPERATIONS: dict[str, Update] = {
     "swap": lambda _v, _old, data: data,
     "cmpswap": _compare_swap,
@@ -68,6 +85,10 @@ OPERATIONS: dict[str, Update] = {
     "xor": lambda v, old, data: v.bit_xor(old, data),
     "inc": _increment,
     "dec": _decrement,
+    "sub_clamp": _clamped_subtract,
+    "cond_sub": _conditional_subtract,
+    "mskor": _masked_or,
+    "wrap": _wrap,
     "pk_add_f16": _packed_half_add,
     "pk_add_bf16": _packed_bfloat_add,
 }
@@ -115,31 +136,35 @@ def _registers(v: VectorApi, x: Value, type: Type) -> list[Value]:
     return list(split64(v, v.cast(x, U64)))
 
 
-def _flat(space: str, operation: str, type: Type) -> Callable[..., object]:
+def flat_atomic(space: str, operation: str, type: Type) -> Callable[..., object]:
+    """Return the meaning of an atomic on global or flat addresses."""
+
     def call(
         v: VectorApi, i: Instruction, address: Value, data: list[Value], base: Value | None = None
     ) -> object:
         where = flat_address(v, i, address, base)
         old = v.atomic(space, operation, where, _elements(v, data, type), None)
-        return _registers(v, old, type) if i.mod("sc0") else ()
+        return _registers(v, old, type) if returns_old(i) else ()
 
     return call
 
 
-def _buffer(operation: str, type: Type) -> Callable[..., object]:
+def buffer_atomic(operation: str, type: Type) -> Callable[..., object]:
+    """Return the meaning of an atomic on a buffer."""
     size = type.bits // 8
 
     def call(
         v: VectorApi,
         i: Instruction,
+        arch: str,
         data: list[Value],
         registers: list[Value] | None,
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset)
+        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
         old = v.atomic("global", operation, where, _elements(v, data, type), in_range(size))
-        return _registers(v, old, type) if i.mod("sc0") else ()
+        return _registers(v, old, type) if returns_old(i) else ()
 
     return call
 
@@ -153,24 +178,30 @@ for _name, (_operation, _type) in {**_GLOBAL, **_wide(_GLOBAL), **_FLOAT}.items(
     define(
         f"global_atomic_{_name}",
         "returned.regs = inst auto regs auto",
-        _flat("global", _operation, _type),
+        flat_atomic("global", _operation, _type),
     )
     define(
-        f"flat_atomic_{_name}", "returned.regs = inst auto regs", _flat("flat", _operation, _type)
+        f"flat_atomic_{_name}",
+        "returned.regs = inst auto regs",
+        flat_atomic("flat", _operation, _type),
     )
     define(
         f"buffer_atomic_{_name}",
-        "replaced.regs = inst regs regs regs u32",
-        _buffer(_operation, _type),
+        "replaced.regs = inst arch regs regs regs u32",
+        buffer_atomic(_operation, _type),
     )
 
 
 # LDS ---------------------------------------------------------------------------------------------
-def _lds(operation: str, type: Type, returns: bool) -> Callable[..., object]:
+def lds_atomic(
+    operation: str, type: Type, returns: bool, swapped: bool = True
+) -> Callable[..., object]:
+    """Return the meaning of an atomic on LDS; `swapped`: cmpswap names the compared value first."""
+
     def call(v: VectorApi, i: Instruction, address: Value, *data: list[Value]) -> object:
         where = v.add(address, i.mod("offset"))
         operands = [e for group in data for e in _elements(v, group, type)]
-        if operation == "cmpswap":
+        if operation == "cmpswap" and swapped:
             operands.reverse()
         old = v.atomic("lds", operation, where, operands, None)
         return _registers(v, old, type) if returns else ()
@@ -216,8 +247,10 @@ _LDS: dict[str, tuple[str, Type]] = {
 }
 for _name, (_operation, _type) in _LDS.items():
     _data = " regs regs" if _operation == "cmpswap" else " regs"
-    define(f"ds_{_name}", f"= inst u32{_data}", _lds(_operation, _type, False))
+    define(f"ds_{_name}", f"= inst u32{_data}", lds_atomic(_operation, _type, False))
     _verb, _, _rest = _name.rpartition("_")
-    define(f"ds_{_verb}_rtn_{_rest}", f"regs = inst u32{_data}", _lds(_operation, _type, True))
+    define(
+        f"ds_{_verb}_rtn_{_rest}", f"regs = inst u32{_data}", lds_atomic(_operation, _type, True)
+    )
 for _bits, _type in (("32", U32), ("64", U64)):
-    define(f"ds_wrxchg_rtn_b{_bits}", "regs = inst u32 regs", _lds("swap", _type, True))
+    define(f"ds_wrxchg_rtn_b{_bits}", "regs = inst u32 regs", lds_atomic("swap", _type, True))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.bits import join64
+from flydsl_emu.semantics.bits import join64, sign_extend
 from flydsl_emu.semantics.registry import define
-from flydsl_emu.semantics.value_types import I32, I64, U64
+from flydsl_emu.semantics.value_types import I32, I64, U32, U64
 
 __all__: list[str] = []
 
@@ -45,6 +45,41 @@ def _buffer_load(count: int) -> Callable[..., list[Value]]:
 
     return call
 
+
+# Narrow loads and three dwords (gfx12) -----------------------------------------------------------
+def _extended(v: VectorApi, x: Value, size: int, signed: bool) -> list[Value]:
+    return [v.cast(sign_extend(v, x, 8 * size), U32) if signed else x]
+
+
+def _narrow_load(size: int, signed: bool) -> Callable[..., list[Value]]:
+    def call(v: VectorApi, i: Instruction, base: Value, register: Value) -> list[Value]:
+        (loaded,) = v.load_scalar(v.add(base, _offset(v, i, register)), 1, None, size)
+        return _extended(v, loaded, size, signed)
+
+    return call
+
+
+def _narrow_buffer_load(size: int, signed: bool) -> Callable[..., list[Value]]:
+    def call(v: VectorApi, i: Instruction, descriptor: list[Value], register: Value) -> list[Value]:
+        base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
+        offset = _offset(v, i, register)
+        valid = [v.le(v.add(offset, size), v.convert(descriptor[2], U64))]
+        (loaded,) = v.load_scalar(v.add(base, offset), 1, valid, size)
+        return _extended(v, loaded, size, signed)
+
+    return call
+
+
+for _name, _size, _signed in (
+    ("u8", 1, False),
+    ("i8", 1, True),
+    ("u16", 2, False),
+    ("i16", 2, True),
+):
+    define(f"s_load_{_name}", "regs = inst u64 auto", _narrow_load(_size, _signed))
+    define(f"s_buffer_load_{_name}", "regs = inst regs auto", _narrow_buffer_load(_size, _signed))
+define("s_load_b96", "regs = inst u64 auto", _load(3))
+define("s_buffer_load_b96", "regs = inst regs auto", _buffer_load(3))
 
 for _name, _count in _WIDTHS.items():
     define(f"s_load_{_name}", "regs = inst u64 auto", _load(_count))

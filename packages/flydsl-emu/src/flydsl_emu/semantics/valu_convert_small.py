@@ -30,8 +30,9 @@ def _format(kind: str, arch: str) -> Format:
 
 
 def _placed_half(v: VectorApi, i: Instruction, old: Value, pair: Value) -> Value:
-    """Put 16 bits into the half that op_sel[3] chooses."""
-    if i.mod("op_sel") >> 3 & 1:
+    """Put 16 bits into the half that the destination or op_sel[3] names."""
+    half = i.operands[0].half
+    if half == 2 or (not half and i.mod("op_sel") >> 3 & 1):
         return v.bit_or(v.bit_and(old, 0xFFFF), v.shl(pair, 16))
     return v.bit_or(v.bit_and(old, 0xFFFF0000), pair)
 
@@ -48,7 +49,7 @@ def _pack(kind: str) -> Callable[..., Value]:
 def _stochastic(kind: str) -> Callable[..., Value]:
     def call(v: VectorApi, i: Instruction, arch: str, old: Value, x: Value, random: Value) -> Value:
         code = encode(v, _format(kind, arch), x, random)
-        shift = 8 * (i.mod("op_sel") >> 2 & 3)
+        shift = 8 * i.mod("byte_sel", i.mod("op_sel") >> 2 & 3)
         keep = ~(0xFF << shift) & 0xFFFFFFFF
         return v.bit_or(v.bit_and(old, keep), v.shl(code, shift) if shift else code)
 
@@ -57,8 +58,8 @@ def _stochastic(kind: str) -> Callable[..., Value]:
 
 def _unpack(kind: str) -> Callable[..., Value]:
     def call(v: VectorApi, i: Instruction, arch: str, x: Value) -> Value:
-        # SDWA has moved its byte down already; VOP3 selects with two bits of op_sel.
-        byte = i.mod("op_sel") & 3 if i.encoding == "e64" else 0
+        # SDWA has moved its byte down already; VOP3 selects with byte_sel or op_sel.
+        byte = i.mod("byte_sel", i.mod("op_sel") & 3 if i.encoding == "e64" else 0)
         return decode(v, _format(kind, arch), extract(v, x, 8 * byte, 8))
 
     return call
@@ -66,7 +67,9 @@ def _unpack(kind: str) -> Callable[..., Value]:
 
 def _unpack_pair(kind: str) -> Callable[..., list[Value]]:
     def call(v: VectorApi, i: Instruction, arch: str, x: Value) -> list[Value]:
-        base = 16 * (i.mod("op_sel") & 1) if i.encoding == "e64" else 0
+        half = i.operands[1].half
+        selected = half == 2 or (not half and i.encoding == "e64" and i.mod("op_sel") & 1)
+        base = 16 if selected else 0
         form = _format(kind, arch)
         return [v.cast(decode(v, form, extract(v, x, base + at, 8)), U32) for at in (0, 8)]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.bits import join64, sign_extend
+from flydsl_emu.semantics.bits import extract, join64, sign_extend
+from flydsl_emu.semantics.generation import generation
 from flydsl_emu.semantics.registry import define
 from flydsl_emu.semantics.value_types import U32, U64
 
@@ -113,12 +114,14 @@ def buffer_address(
     registers: Sequence[Value] | None,
     descriptor: Sequence[Value],
     scalar_offset: Value,
+    arch: str,
 ) -> tuple[Value, Callable[[int], Value]]:
     """Return the address and the range check of a buffer access.
 
     The check takes the end of an element in bytes after the address. All arithmetic is in 64 bits,
-    so an offset of -4 is far out of range rather than just before the buffer. With a stride the
-    index is checked against the number of records.
+    so an offset of -4 is far out of range rather than just before the buffer. On gfx9 a stride
+    makes the check compare the index with the number of records; later generations choose the
+    check by two bits of the descriptor.
     """
     base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
     v.require(v.eq(v.shr(descriptor[1], 31), 0), "swizzled buffer descriptors")
@@ -129,15 +132,21 @@ def buffer_address(
     offset = v.const(U64, i.mod("offset"))
     if i.mod("offen"):
         offset = v.add(v.convert(registers.pop(0), U64), offset)
-    offset = v.add(offset, v.convert(scalar_offset, U64))
+    own, offset = offset, v.add(offset, v.convert(scalar_offset, U64))
     records = v.convert(descriptor[2], U64)
-    structured = v.ne(stride, 0)
     wide_index = v.const(U64, 0) if index is None else v.convert(index, U64)
-    total = v.add(offset, v.mul(wide_index, v.convert(stride, U64)))
+    wide_stride = v.convert(stride, U64)
+    total = v.add(offset, v.mul(wide_index, wide_stride))
 
     def in_range(end: int) -> Value:
         raw = v.le(v.add(total, end), records)
-        return v.select(structured, v.lt(wide_index, records), raw)
+        by_index = v.lt(wide_index, records)
+        if generation(arch).unified_file:
+            return v.select(v.ne(stride, 0), by_index, raw)
+        choice = extract(v, descriptor[3], 28, 2)
+        inside = v.bit_and(by_index, v.le(v.add(own, end), wide_stride))
+        unchecked = v.select(v.eq(choice, 2), v.ne(records, 0), raw)
+        return v.select(v.eq(choice, 0), inside, v.select(v.eq(choice, 1), by_index, unchecked))
 
     return v.add(base, total), in_range
 
@@ -169,12 +178,13 @@ def _buffer_load(access: Access) -> Callable[..., object]:
     def call(
         v: VectorApi,
         i: Instruction,
+        arch: str,
         old: list[Value],
         registers: list[Value] | None,
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset)
+        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
         loaded: list[Value] = []
         for k in range(access.count):
             at = k * access.size
@@ -190,12 +200,13 @@ def _buffer_store(access: Access) -> Callable[..., object]:
     def call(
         v: VectorApi,
         i: Instruction,
+        arch: str,
         data: list[Value],
         registers: list[Value] | None,
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset)
+        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
         for k, value in enumerate(stored(v, access, data)):
             at = k * access.size
             element = v.add(where, at) if at else where
@@ -223,7 +234,7 @@ for _space, _address, _optional in (
             _store(_space, _access, _address),
         )
 for _name, _access in STORES.items():
-    define(f"buffer_store_{_name}", "= inst regs regs regs u32", _buffer_store(_access))
+    define(f"buffer_store_{_name}", "= inst arch regs regs regs u32", _buffer_store(_access))
 
 
 # Loads into LDS ----------------------------------------------------------------------------------
@@ -253,12 +264,13 @@ def _buffer_to_lds(access: Access) -> Callable[..., object]:
     def call(
         v: VectorApi,
         i: Instruction,
+        arch: str,
         m0: Value,
         registers: list[Value] | None,
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset)
+        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
         loaded: list[Value] = []
         for k in range(access.count):
             at = k * access.size
@@ -274,18 +286,22 @@ def _buffer_to_lds(access: Access) -> Callable[..., object]:
 def _buffer_any_load(access: Access) -> Callable[..., object]:
     to_register, to_lds = _buffer_load(access), _buffer_to_lds(access)
 
-    def call(v: VectorApi, i: Instruction, m0: Value, old: list[Value], *sources: Value) -> object:
+    def call(
+        v: VectorApi, i: Instruction, arch: str, m0: Value, old: list[Value], *sources: Value
+    ) -> object:
         if i.mod("lds"):
-            to_lds(v, i, m0, *sources)
+            to_lds(v, i, arch, m0, *sources)
             return ()
-        return to_register(v, i, old, *sources)
+        return to_register(v, i, arch, old, *sources)
 
     return call
 
 
 for _name, _access in LOADS.items():
     define(
-        f"buffer_load_{_name}", "regs = inst m0 oldregs regs regs u32", _buffer_any_load(_access)
+        f"buffer_load_{_name}",
+        "regs = inst arch m0 oldregs regs regs u32",
+        _buffer_any_load(_access),
     )
 for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4"):
     define(f"global_load_lds_{_name}", "= inst m0 auto auto", _to_lds(LOADS[_name]))
