@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from flydsl.plugins import hookimpl
 from flydsl.plugins.payloads import RuntimeInfo
 
-__all__ = ["flydsl_device_runtimes"]
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+__all__ = ["flydsl_cli_commands", "flydsl_device_runtimes"]
+
+_COMMANDS = ("flydsl_emu.cli.report_command",)
+
+
+@hookimpl
+def flydsl_cli_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add every module of `_COMMANDS`."""
+    for module in _COMMANDS:
+        importlib.import_module(module).add(subparsers)
 
 
 @hookimpl

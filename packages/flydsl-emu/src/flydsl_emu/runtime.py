@@ -22,7 +22,7 @@ from flydsl_emu.dispatch import LoadedCode, LoadedKernel
 from flydsl_emu.execution import Allocation, Geometry
 from flydsl_emu.observers import observers_of
 from flydsl_emu.report.collecting import remember
-from flydsl_emu.report.model import CONSTANTS
+from flydsl_emu.report.constants import constants_of
 from flydsl_emu.settings import DEVICES, STEP_LIMIT
 
 __all__ = ["EmulatorModule", "EmulatorRuntime", "create"]
@@ -247,7 +247,7 @@ def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
             value=geometry.block,
             allowed=f"1 to {limit} threads, as the kernel was compiled",
         )
-    capacity = int(CONSTANTS[kernel.kernel.arch]["lds_capacity"].value)
+    capacity = int(constants_of(kernel.kernel.arch)["lds_capacity"].value)
     total = kernel.kernel.descriptor.group_segment + geometry.dynamic_lds
     if total > capacity:
         raise UserError(

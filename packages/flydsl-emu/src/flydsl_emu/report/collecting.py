@@ -10,9 +10,9 @@ from flydsl_emu.dispatch import LoadedKernel
 from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 from flydsl_emu.numpy_tier.engine import Batch
 from flydsl_emu.observers import Observer, watching
+from flydsl_emu.report.constants import constants_of
 from flydsl_emu.report.counting import AccessCounter
 from flydsl_emu.report.execution import ExecutionReport, build_report
-from flydsl_emu.report.model import CONSTANTS
 
 __all__ = ["collect", "last_report", "remember"]
 
@@ -46,10 +46,8 @@ class _Collecting:
     """Counts the accesses of one launch and adds its report to a list."""
 
     def __init__(self, kernel: LoadedKernel, reports: list[ExecutionReport]) -> None:
-        constants = CONSTANTS[kernel.kernel.arch]
-        self._counter = AccessCounter(
-            int(constants["line"].value), int(constants["lds_banks"].value)
-        )
+        self._counter = AccessCounter(constants_of(kernel.kernel.arch))
+        self._lines = kernel.code.source_line
         self._reports = reports
 
     def batch(self, batch: Batch) -> None:
@@ -57,7 +55,7 @@ class _Collecting:
 
     def finished(self, record: LaunchRecord | None) -> None:
         if record is not None:
-            self._reports.append(build_report(record, self._counter))
+            self._reports.append(build_report(record, self._counter, self._lines))
             plugin_manager().cache(_CACHE)["counted"] = (record, self._counter)
 
 
