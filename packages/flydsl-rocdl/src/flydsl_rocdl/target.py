@@ -121,6 +121,11 @@ class RocdlTarget:
         return self.facts.lds.capacity
 
     @property
+    def shared_banks(self) -> int:
+        """LDS banks of four bytes."""
+        return self.facts.lds.banks
+
+    @property
     def max_threads_per_block(self) -> int:
         """Largest workgroup."""
         return self.facts.max_threads_per_block

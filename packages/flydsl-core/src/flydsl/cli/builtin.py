@@ -16,6 +16,7 @@ _COMMANDS = (
     "flydsl.cli.plugins_command",
     "flydsl.cli.doctor_command",
     "flydsl.cli.opt_command",
+    "flydsl.cli.layout_command",
 )
 
 

@@ -59,6 +59,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U115": "a tile holds something that tiles no mode, or does not fit the layout",
         "FLY-U116": "a layout operation is given another kind of object",
         "FLY-U118": "a layout is too large for the question",
+        "FLY-U119": "a drawing option is unknown, out of range, or lacks another one",
+        "FLY-U120": "a picture cannot be written to its file",
         "FLY-U300": "text is not valid MLIR",
         "FLY-U310": "an element type does not exist",
         "FLY-U311": "an alignment is not a power of two",

@@ -160,6 +160,17 @@ class TiledMma(MmaAtom):
         """(thread, value) to linear coordinate in the tile of C."""
         return self._layout_tv("C")
 
+    def draw(self, operand: str = "C", **files: Any) -> str:
+        """Return which thread holds which element of an operand's tile, as text.
+
+        Args:
+            operand: ``"A"``, ``"B"``, ``"C"`` or ``"D"``.
+            **files: ``svg`` and ``html``: files to write.
+        """
+        from flydsl.dialects.pictures import draw_tiled
+
+        return draw_tiled(self.kind, operand, **files)
+
     def thr_slice(self, thread: Any) -> ThrMma:
         """Return one thread's share.
 

@@ -132,6 +132,17 @@ class TiledCopy(CopyAtom):
 
         return tiled.tiled_copy_tv(self.kind, self.operation.dst_tv(self.val_bits))
 
+    def draw(self, part: str = "", **files: Any) -> str:
+        """Return which thread holds which element of the tile, as text.
+
+        Args:
+            part: ``"source"``, ``"destination"`` or ``"tile"``, the default.
+            **files: ``svg`` and ``html``: files to write.
+        """
+        from flydsl.dialects.pictures import draw_tiled
+
+        return draw_tiled(self.kind, part, **files)
+
     def thr_slice(self, thread: Any) -> ThrCopy:
         """Return one thread's share.
 

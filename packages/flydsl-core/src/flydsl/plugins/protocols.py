@@ -58,6 +58,11 @@ class Target(Protocol):
         ...
 
     @property
+    def shared_banks(self) -> int:
+        """Banks of shared memory, of four bytes each; 0 if it has none."""
+        ...
+
+    @property
     def max_threads_per_block(self) -> int:
         """Largest number of threads in a workgroup."""
         ...

@@ -35,6 +35,7 @@ class Machine:
     spec: TargetSpec
     warp_size: int = 32
     shared_capacity: int = 1024
+    shared_banks: int = 16
     max_threads_per_block: int = 256
     max_grid: tuple[int, int, int] = (1000, 100, 10)
     object_format: str = "bin"

@@ -136,7 +136,8 @@ def _lane(
     each, total = size(access, 1), size(layout)
     assert isinstance(each, int)
     assert isinstance(total, int)
-    coordinates, words = [], []
+    coordinates: list[int] = []
+    words: list[int] = []
     for element in range(each):
         at = crd2idx((lane, element), access)
         if not isinstance(at, int) or not 0 <= at < total:

@@ -73,8 +73,8 @@ class _Grid:
         sizes = [int_tuple_product(s) for s in shape] if isinstance(shape, tuple) else [total]
         assert all(isinstance(s, int) for s in sizes)
         if len(sizes) == 1:
-            columns = min(total, _WRAP)
-            return cls(shape, -(-total // columns), columns, 1, total > columns)
+            width = min(total, _WRAP)
+            return cls(shape, -(-total // width), width, 1, total > width)
         rows, columns = sizes[0], sizes[1]
         assert isinstance(rows, int)
         assert isinstance(columns, int)
@@ -137,12 +137,6 @@ def _text(value: IntTuple) -> str:
     return format_tuple(value)
 
 
-def _one_coordinate(place: _Place, rank: int) -> str:
-    if rank == 1 and isinstance(place.coordinate, tuple) and len(place.coordinate) == 1:
-        return _text(place.coordinate)
-    return _text(place.coordinate)
-
-
 def picture(x: Any, options: DrawOptions) -> Picture:
     """Return the picture of a layout object.
 
@@ -184,9 +178,7 @@ def _layout_picture(x: Layout | ComposedLayout | CoordTensor, title: str) -> Pic
     grid = _Grid.of(x.shape)
     places = list(grid.places())
     values = [crd2idx(place.linear, x) for place in places]
-    numbers = [
-        value if isinstance(value, int) else place.linear for value, place in _zip(values, places)
-    ]
+    numbers = [v if isinstance(v, int) else p.linear for v, p in zip(values, places, strict=True)]
     low, span = min(numbers), max(numbers) - min(numbers) + 1
     cells = []
     for place, value, number in zip(places, values, numbers, strict=True):
@@ -195,15 +187,16 @@ def _layout_picture(x: Layout | ComposedLayout | CoordTensor, title: str) -> Pic
         shade = colours.for_share(number - low, span)
         cell = Cell(place.row, place.column, (_text(value),), shade, tuple(facts), key=_text(value))
         cells.append((place.panel, cell))
-    return Picture(title or str(x), grid.drawn(cells), (_sizes(x),))
+    return Picture(title or str(x), grid.drawn(cells), (_sizes(x, numbers),))
 
 
-def _zip(a: list[Any], b: list[Any]) -> Iterator[tuple[Any, Any]]:
-    return zip(a, b, strict=True)
-
-
-def _sizes(x: Layout | ComposedLayout | CoordTensor) -> str:
-    return f"{size(x)} elements"
+def _sizes(x: Layout | ComposedLayout | CoordTensor, numbers: list[int]) -> str:
+    text = f"{size(x)} elements"
+    if isinstance(x.codomain, int):
+        text += f", indices {min(numbers)} to {max(numbers)}"
+        if len(set(numbers)) < len(numbers):
+            text += f", {len(set(numbers))} of them different"
+    return text
 
 
 def thread_value_picture(tv: Layout, tile: Any, *, title: str = "") -> Picture:
@@ -245,6 +238,8 @@ def thread_value_picture(tv: Layout, tile: Any, *, title: str = "") -> Picture:
     covered = f"{threads} threads, {values} values each"
     if len(holders) < total:
         covered += f"; {total - len(holders)} of {total} elements held by none"
+    if any(len(held) > 1 for held in holders.values()):
+        covered += "; +n: n more hold the element"
     shown = title or f"{tv} on {format_tuple(shape)}"
     return Picture(shown, grid.drawn(cells), (covered,))
 

@@ -71,7 +71,8 @@ def svg_body(picture: Picture) -> str:
     )
     background = f'<path fill="#fff" d="M0 0h{width:g}v{height:g}h-{width:g}z"/>'
     inside = "\n".join(canvas.parts)
-    return f"{head}\n<title>{escape(picture.title)}</title>\n<style>{style}</style>\n{background}\n{inside}\n</svg>"
+    title = f"<title>{escape(picture.title)}</title>"
+    return f"{head}\n{title}\n<style>{style}</style>\n{background}\n{inside}\n</svg>"
 
 
 def _panel(canvas: _Canvas, panel: Panel, width: float, height: float) -> None:

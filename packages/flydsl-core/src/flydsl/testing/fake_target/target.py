@@ -65,6 +65,11 @@ class ToyTarget:
         return 0
 
     @property
+    def shared_banks(self) -> int:
+        """None at all."""
+        return 0
+
+    @property
     def max_threads_per_block(self) -> int:
         """A small limit, so that tests can exceed it."""
         return 1024
