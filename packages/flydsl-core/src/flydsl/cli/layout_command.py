@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "describe", "run"]
 
+_MAX_TEXT = 4096
+"""Elements; larger layouts are described without a text picture."""
+
 _EXAMPLES = """examples:
   flydsl layout "((8,2),4):((1,32),8)" --svg out.svg
   flydsl layout "((4,8),4):((32,1),8)" --tile "(8,16)" --html out.html
@@ -105,22 +108,25 @@ def run(args: argparse.Namespace) -> int:
     found = describe(value)
     options = _options(args)
     text = ""
-    quiet = args.json or args.no_draw or not _drawable(value, found)
-    if args.svg or args.html or not quiet:
+    shown = not (args.json or args.no_draw) and _drawable(value, found, options)
+    if args.svg or args.html or shown:
         color = sys.stdout.isatty() if args.color is None else args.color
         text = render(picture(value, options), svg=args.svg, html=args.html, color=color)
     if args.json:
         print(json.dumps(found, indent=2))
         return 0
-    for name, shown in found.items():
-        print(f"{name}: {'known at run time' if shown is None else shown}")
-    if not quiet:
+    for name, fact in found.items():
+        print(f"{name}: {'known at run time' if fact is None else fact}")
+    if shown:
         print(f"\n{text}")
     return 0
 
 
-def _drawable(value: Any, found: dict[str, Any]) -> bool:
-    """Return whether the text picture is shown without being asked for."""
+def _drawable(value: Any, found: dict[str, Any], options: DrawOptions) -> bool:
+    """Return whether to show a text picture: small ones, and whatever has drawing options."""
     from flydsl.layout import Swizzle
+    from flydsl.layout.drawing import DrawOptions
 
-    return isinstance(value, Swizzle) or bool(found.get("size"))
+    if options != DrawOptions():
+        return True
+    return isinstance(value, Swizzle) or 0 < (found.get("size") or 0) <= _MAX_TEXT

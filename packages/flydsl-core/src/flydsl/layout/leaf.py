@@ -288,12 +288,8 @@ def product(a: Leaf, b: Leaf) -> Leaf:
 
     A run-time result has 64 bits unless it is one of the operands or 0.
     """
-    if isinstance(a, int):
-        if isinstance(b, int):
-            return a * b
-        return mul(b, a) if a in (0, 1) else mul(widen(b), a)
-    if isinstance(b, int):
-        return mul(a, b) if b in (0, 1) else mul(widen(a), b)
+    if (isinstance(a, int) and (isinstance(b, int) or a in (0, 1))) or (b in (0, 1)):
+        return mul(a, b)
     return mul(widen(a), widen(b))
 
 

@@ -300,7 +300,9 @@ def _bank_picture(x: Layout | ComposedLayout, options: DrawOptions) -> Picture:
         (colours.for_ways(ways), f"{ways}-way" if ways > 1 else "no conflict")
         for ways in sorted({w for served in report.served for w in served.values()})
     )
-    return Picture(title, grid.drawn(cells), notes, (*legend, (colours.BLANK, "not accessed")))
+    if any(cell.fill == colours.BLANK for _, cell in cells):
+        legend = (*legend, (colours.BLANK, "not accessed"))
+    return Picture(title, grid.drawn(cells), notes, legend)
 
 
 _Paint = Callable[[_Place, int, tuple[tuple[str, str], ...]], Cell]

@@ -33,8 +33,9 @@ def _grid(panel: Panel, color: bool) -> list[str]:
     scale = panel.columns if panel.wrapped else 1
     side = len(str((panel.rows - 1) * scale))
     gap = " " * side
-    lines = [f"{gap}  {_joined([f'{c:>{width}}' for c in range(panel.columns)], panel, False)}"]
-    rule = _joined(["-" * width] * panel.columns, panel, True)
+    numbers = [f"{c:>{width}}" for c in range(panel.columns)]
+    lines = [f"{gap}  {_joined(numbers, panel, ' ', '   ')}"]
+    rule = _joined(["-" * width] * panel.columns, panel, "-", "-+-")
     lines.append(f"{gap} +{rule}")
     for row in range(panel.rows):
         if row and panel.row_step and row % panel.row_step == 0:
@@ -44,17 +45,14 @@ def _grid(panel: Panel, color: bool) -> list[str]:
             cell = at.get((row, column))
             text = f"{_label(cell) if cell else '':>{width}}"
             cells.append(f"{terminal_code(cell.fill)}{text}{_RESET}" if cell and color else text)
-        lines.append(f"{row * scale:>{side}} |{_joined(cells, panel, False)}".rstrip())
+        lines.append(f"{row * scale:>{side}} |{_joined(cells, panel, ' ', ' | ')}".rstrip())
     return lines
 
 
-def _joined(cells: list[str], panel: Panel, rule: bool) -> str:
-    """Join cells with blanks, and with a bar where a sub-mode ends."""
+def _joined(cells: list[str], panel: Panel, between: str, at_step: str) -> str:
+    """Join cells with `between`, and with `at_step` where a sub-mode ends."""
     out = cells[0]
     for column, cell in enumerate(cells[1:], 1):
-        bar = panel.column_step and column % panel.column_step == 0
-        if rule:
-            out += ("-+-" if bar else "-") + cell
-        else:
-            out += (" | " if bar else " ") + cell
+        ends = panel.column_step and column % panel.column_step == 0
+        out += (at_step if ends else between) + cell
     return out
