@@ -21,6 +21,7 @@ from flydsl_emu.numpy_tier.memory import LocalMemory, MemoryAccess
 from flydsl_emu.numpy_tier.state import State, pack_mask, unpack_mask
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.generation import generation
+from flydsl_emu.semantics.modes import DEFAULT_MODE
 from flydsl_emu.semantics.registry import IMPLICIT
 from flydsl_emu.semantics.value_types import TYPES, Type
 
@@ -115,9 +116,9 @@ class InstructionBench:
         return self.state.accumulation if operand.kind == "a" else self.state.vector
 
     # Running -------------------------------------------------------------------------------------
-    def execute(self, instruction: Instruction) -> Any:
-        """Execute one instruction on the present register contents."""
-        binder = Binder(self.machine, "bench", self.arch)
+    def execute(self, instruction: Instruction, mode: int = DEFAULT_MODE) -> Any:
+        """Execute one instruction on the present register contents, under a MODE register."""
+        binder = Binder(self.machine, "bench", self.arch, mode)
         with np.errstate(all="ignore"):
             return binder.bind(instruction)()
 

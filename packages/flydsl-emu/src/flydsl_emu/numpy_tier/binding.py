@@ -15,6 +15,7 @@ from flydsl_emu.semantics import modifiers
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.generation import generation
 from flydsl_emu.semantics.layout import Layout, source_half
+from flydsl_emu.semantics.modes import DEFAULT_MODE
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
 
@@ -35,10 +36,14 @@ class Binder:
         machine: The batch.
         kernel: Kernel name, for messages.
         arch: Architecture name.
+        mode: Value of the MODE register that the bound instructions run under.
     """
 
-    def __init__(self, machine: MemoryAccess, kernel: str, arch: str) -> None:
+    def __init__(
+        self, machine: MemoryAccess, kernel: str, arch: str, mode: int = DEFAULT_MODE
+    ) -> None:
         self.arch = arch
+        self.mode = mode
         self.machine = machine
         self.state = machine.state
         self.generation = generation(arch)
@@ -173,6 +178,8 @@ class Binder:
             return Fixed(i)
         if token == "arch":
             return Fixed(self.arch)
+        if token == "mode":
+            return Fixed(self.mode)
         if token == "scc":
             return Fixed(state.scc)
         if token == "vcc":

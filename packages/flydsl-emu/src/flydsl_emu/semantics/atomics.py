@@ -69,7 +69,18 @@ def _masked_or(v: VectorApi, old: Value, mask: Value, data: Value) -> Value:
 
 
 def _wrap(v: VectorApi, old: Value, limit: Value, step: Value) -> Value:
-    return v.select(v.lt(old, limit), v.add(old, step), v.sub(old, limit))
+    return v.select(v.le(limit, old), v.sub(old, limit), v.add(old, step))
+
+
+def _conditional_exchange(v: VectorApi, old: Value, data: Value) -> Value:
+    """Replace each half by the data's where the data's top bit of that half is set."""
+    result = old
+    for low in (0, 32):
+        write = v.eq(v.bit_and(v.shr(data, low + 31), 1), 1)
+        half = 0x7FFFFFFF << low
+        kept = v.bit_and(result, ~(0xFFFFFFFF << low) & (1 << 64) - 1)
+        result = v.select(write, v.bit_or(kept, v.bit_and(data, half)), result)
+    return result
 
 
 OPERATIONS: dict[str, Update] = {
@@ -87,10 +98,11 @@ OPERATIONS: dict[str, Update] = {
     "dec": _decrement,
     "sub_clamp": _clamped_subtract,
     "cond_sub": _conditional_subtract,
-    "mskor": _masked_or,
-    "wrap": _wrap,
     "pk_add_f16": _packed_half_add,
     "pk_add_bf16": _packed_bfloat_add,
+    "mskor": _masked_or,
+    "wrap": _wrap,
+    "condxchg": _conditional_exchange,
 }
 """``new = update(api, old, data…)`` by operation name."""
 
@@ -244,6 +256,8 @@ _LDS: dict[str, tuple[str, Type]] = {
     "max_f64": ("max", F64),
     "pk_add_f16": ("pk_add_f16", U32),
     "pk_add_bf16": ("pk_add_bf16", U32),
+    "cmpst_f32": ("cmpswap", F32),
+    "cmpst_f64": ("cmpswap", F64),
 }
 for _name, (_operation, _type) in _LDS.items():
     _data = " regs regs" if _operation == "cmpswap" else " regs"

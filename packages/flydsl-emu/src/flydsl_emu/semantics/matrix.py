@@ -25,7 +25,7 @@ from flydsl_emu.semantics.small_floats import (
     Format,
     decode,
 )
-from flydsl_emu.semantics.value_types import F64, I32
+from flydsl_emu.semantics.value_types import F32, F64, I32, U32
 
 __all__: list[str] = []
 
@@ -97,6 +97,17 @@ def _small_formats(name: str, fnuz: bool) -> tuple[Format, Format] | None:
     return None
 
 
+def _reduced(v: VectorApi, registers: Sequence[Value]) -> list[Value]:
+    """Return f32 registers rounded to xf32 (10 bits of mantissa, nearest even) as ``F64``."""
+    out = []
+    for x in registers:
+        odd = v.bit_and(v.shr(x, 13), 1)
+        rounded = v.bit_and(v.add(v.add(x, 0xFFF), odd), 0xFFFFE000)
+        special = v.le(v.const(U32, 0x7F800000), v.bit_and(x, 0x7FFFFFFF))
+        out.append(v.convert(v.cast(v.select(special, x, rounded), F32), F64))
+    return out
+
+
 def _plan(name: str) -> tuple[MatrixPlan, str]:
     """Return the layout of an MFMA mnemonic and the name of its element formats."""
     found = _SHAPE.search(name)
@@ -125,6 +136,8 @@ def _mfma(name: str) -> Callable[..., object]:
         small = _small_formats(kind, arch == "gfx942")
         if small is not None:
             a, b = _small(v, a, small[0]), _small(v, b, small[1])
+        elif kind == "xf32":
+            a, b = _reduced(v, a), _reduced(v, b)
         return v.matrix_multiply(a, b, _accumulators(c, plan), plan)
 
     return call
@@ -156,6 +169,7 @@ _MFMA = """
     f32_32x32x16_f16 f32_16x16x32_f16 f32_32x32x16_bf16 f32_16x16x32_bf16
     i32_32x32x4_2b_i8 i32_16x16x4_4b_i8 i32_4x4x4_16b_i8 i32_32x32x16_i8 i32_16x16x32_i8
     i32_32x32x32_i8 i32_16x16x64_i8 f64_16x16x4_f64 f64_4x4x4_4b_f64
+    f32_16x16x8_xf32 f32_32x32x4_xf32
 """.split()
 _MFMA += [
     f"f32_{shape}_{x}_{y}"

@@ -23,7 +23,8 @@ assembler order:
 
 Implicit tokens: ``scc`` (uniform ``B1``), ``vcc`` and ``exec`` (lane masks), ``m0``, ``pc``
 (address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``arch`` (the
-architecture's name), ``old`` (previous value of the first result), ``oldregs`` (the same for
+architecture's name), ``mode`` (MODE register at the instruction, a Python int: tiers bind code per
+value), ``old`` (previous value of the first result), ``oldregs`` (the same for
 ``regs``). A token with ``pk.`` in front is evaluated for the low and the high half.
 """
 
@@ -35,7 +36,7 @@ from typing import Any
 
 __all__ = ["IMPLICIT", "REGISTRY", "Semantics", "alias", "define", "opcode"]
 
-IMPLICIT = frozenset(("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "old", "oldregs"))
+IMPLICIT = frozenset(("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "mode", "old", "oldregs"))
 
 Function = Callable[..., Any]
 

@@ -329,14 +329,50 @@ define("s_pack_lh_b32_b16", "u32 = u32 u32", lambda v, a, b: pack16(v, low16(v, 
 define("s_pack_hh_b32_b16", "u32 = u32 u32", lambda v, a, b: pack16(v, high16(v, a), high16(v, b)))
 
 
-def _whole_quads(v: VectorApi, x: Value) -> tuple[Value, Value]:
+def _live_quads(v: VectorApi, x: Value, width: int) -> Value:
+    """Return, in the lowest bit of each group of four, whether any of its bits is set."""
     some = v.bit_or(v.bit_or(x, v.shr(x, 1)), v.bit_or(v.shr(x, 2), v.shr(x, 3)))
-    quads = v.bit_and(some, 0x1111111111111111)
-    result = v.mul(quads, 15)
-    return result, v.ne(result, 0)
+    return v.bit_and(some, 0x1111111111111111 & (1 << width) - 1)
 
 
-define("s_wqm_b64", "u64 scc = u64", _whole_quads)
+def _whole_quads(width: int) -> Callable[..., Value]:
+    return lambda v, x: v.mul(_live_quads(v, x, width), 15)
+
+
+def _quad_mask(width: int) -> Callable[..., Value]:
+    def call(v: VectorApi, x: Value) -> Value:
+        bits = _live_quads(v, x, width)
+        # Gather every fourth bit: each step halves the distance of groups twice as wide.
+        for step, mask in (
+            (3, 0x0303030303030303),
+            (6, 0x000F000F000F000F),
+            (12, 0x000000FF000000FF),
+            (24, 0x000000000000FFFF),
+        ):
+            bits = v.bit_and(v.bit_or(bits, v.shr(bits, step)), mask & (1 << width) - 1)
+        return bits
+
+    return call
+
+
+for _t, _width in (("32", 32), ("64", 64)):
+    define(f"s_wqm_b{_t}", f"u{_t} scc = u{_t}", _flagged(_whole_quads(_width)))
+    define(f"s_quadmask_b{_t}", f"u{_t} scc = u{_t}", _flagged(_quad_mask(_width)))
+
+
+@opcode("s_bitreplicate_b64_b32", "u64 = u32")
+def _replicate_bits(v: VectorApi, x: Value) -> Value:
+    """Return each bit twice."""
+    bits = v.convert(x, U64)
+    for step, mask in (
+        (16, 0x0000FFFF0000FFFF),
+        (8, 0x00FF00FF00FF00FF),
+        (4, 0x0F0F0F0F0F0F0F0F),
+        (2, 0x3333333333333333),
+        (1, 0x5555555555555555),
+    ):
+        bits = v.bit_and(v.bit_or(bits, v.shl(bits, step)), mask)
+    return v.bit_or(bits, v.shl(bits, 1))
 
 
 # Comparisons -------------------------------------------------------------------------------------

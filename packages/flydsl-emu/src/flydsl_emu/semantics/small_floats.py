@@ -13,7 +13,19 @@ from functools import cache
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.value_types import F32, U32
 
-__all__ = ["BF6", "BF8", "BF8_FNUZ", "FP4", "FP6", "FP8", "FP8_FNUZ", "Format", "decode", "encode"]
+__all__ = [
+    "BF6",
+    "BF8",
+    "BF8_FNUZ",
+    "FP4",
+    "FP6",
+    "FP8",
+    "FP8_FNUZ",
+    "HALF",
+    "Format",
+    "decode",
+    "encode",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,7 @@ BF8 = Format("bf8", 5, 2, 15, 0x7F, 0x7C, 0x7B)
 FP6 = Format("fp6", 2, 3, 1, None, None, 0x1F)
 BF6 = Format("bf6", 3, 2, 3, None, None, 0x1F)
 FP4 = Format("fp4", 2, 1, 1, None, None, 0x7)
+HALF = Format("f16", 5, 10, 15, 0x7E00, 0x7C00, 0x7BFF)
 
 
 @cache

@@ -1,4 +1,8 @@
-"""Conversions to and from 8-bit, 6-bit and 4-bit floats."""
+"""Conversions to and from 8-bit floats, and stochastic rounding to 16 bits.
+
+MODE.FP16_OVFL (bit 23) makes values too large for an 8-bit float saturate instead of becoming
+infinite or NaN.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,26 @@ from collections.abc import Callable
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.bits import extract, f32_to_bf16, half_bits, pack16
-from flydsl_emu.semantics.registry import define
+from flydsl_emu.semantics.bits import extract
+from flydsl_emu.semantics.registry import define, opcode
 from flydsl_emu.semantics.small_floats import (
     BF8,
     BF8_FNUZ,
-    FP4,
     FP8,
     FP8_FNUZ,
+    HALF,
     Format,
     decode,
     encode,
 )
-from flydsl_emu.semantics.value_types import F32, I32, U32
+from flydsl_emu.semantics.value_types import F32, U32
 
-__all__: list[str] = []
+__all__ = ["next_random", "placed_half", "saturates"]
+
+
+def saturates(mode: int) -> bool:
+    """Return whether MODE makes conversions to 8-bit floats saturate."""
+    return bool(mode >> 23 & 1)
 
 
 def _format(kind: str, arch: str) -> Format:
@@ -29,7 +38,7 @@ def _format(kind: str, arch: str) -> Format:
     return FP8 if kind == "fp8" else BF8
 
 
-def _placed_half(v: VectorApi, i: Instruction, old: Value, pair: Value) -> Value:
+def placed_half(v: VectorApi, i: Instruction, old: Value, pair: Value) -> Value:
     """Put 16 bits into the half that the destination or op_sel[3] names."""
     half = i.operands[0].half
     if half == 2 or (not half and i.mod("op_sel") >> 3 & 1):
@@ -38,17 +47,22 @@ def _placed_half(v: VectorApi, i: Instruction, old: Value, pair: Value) -> Value
 
 
 def _pack(kind: str) -> Callable[..., Value]:
-    def call(v: VectorApi, i: Instruction, arch: str, old: Value, a: Value, b: Value) -> Value:
-        form = _format(kind, arch)
-        pair = v.bit_or(encode(v, form, a), v.shl(encode(v, form, b), 8))
-        return _placed_half(v, i, old, pair)
+    def call(
+        v: VectorApi, i: Instruction, arch: str, mode: int, old: Value, a: Value, b: Value
+    ) -> Value:
+        form, limit = _format(kind, arch), saturates(mode)
+        low, high = (encode(v, form, x, saturate=limit) for x in (a, b))
+        pair = v.bit_or(low, v.shl(high, 8))
+        return placed_half(v, i, old, pair)
 
     return call
 
 
 def _stochastic(kind: str) -> Callable[..., Value]:
-    def call(v: VectorApi, i: Instruction, arch: str, old: Value, x: Value, random: Value) -> Value:
-        code = encode(v, _format(kind, arch), x, random)
+    def call(
+        v: VectorApi, i: Instruction, arch: str, mode: int, old: Value, x: Value, random: Value
+    ) -> Value:
+        code = encode(v, _format(kind, arch), x, random, saturates(mode))
         shift = 8 * i.mod("byte_sel", i.mod("op_sel") >> 2 & 3)
         keep = ~(0xFF << shift) & 0xFFFFFFFF
         return v.bit_or(v.bit_and(old, keep), v.shl(code, shift) if shift else code)
@@ -77,65 +91,35 @@ def _unpack_pair(kind: str) -> Callable[..., list[Value]]:
 
 
 for _kind in ("fp8", "bf8"):
-    define(f"v_cvt_pk_{_kind}_f32", "u32 = inst arch old f32 f32", _pack(_kind))
-    define(f"v_cvt_sr_{_kind}_f32", "u32 = inst arch old f32 u32", _stochastic(_kind))
+    define(f"v_cvt_pk_{_kind}_f32", "u32 = inst arch mode old f32 f32", _pack(_kind))
+    define(f"v_cvt_sr_{_kind}_f32", "u32 = inst arch mode old f32 u32", _stochastic(_kind))
     define(f"v_cvt_f32_{_kind}", "f32 = inst arch u32", _unpack(_kind))
     define(f"v_cvt_pk_f32_{_kind}", "regs = inst arch u32", _unpack_pair(_kind))
 
 
-# Scaled conversions (gfx950) ----------------------------------------------------------------------
-def _scale(v: VectorApi, scale: Value) -> Value:
-    """Return the power of two whose biased exponent a scale operand's f32 exponent field is."""
-    field = extract(v, v.cast(scale, U32), 23, 8)
-    return v.ldexp(v.const(F32, 1.0), v.sub(v.cast(field, I32), 127))
+# Stochastic rounding to 16 bits (gfx950) ----------------------------------------------------------
+@opcode("v_cvt_sr_f16_f32", "u32 = inst old f32 u32")
+def _stochastic_half(v: VectorApi, i: Instruction, old: Value, x: Value, random: Value) -> Value:
+    return placed_half(v, i, old, encode(v, HALF, x, random))
 
 
-def _narrow(v: VectorApi, x: Value, target: str) -> Value:
-    return half_bits(v, x) if target == "f16" else f32_to_bf16(v, x)
+@opcode("v_cvt_sr_bf16_f32", "u32 = inst old f32 u32")
+def _stochastic_bfloat(v: VectorApi, i: Instruction, old: Value, x: Value, random: Value) -> Value:
+    bits = v.cast(x, U32)
+    rounded = v.shr(v.add(bits, v.shr(random, 16)), 16)
+    special = v.le(v.const(U32, 0x7F800000), v.bit_and(bits, 0x7FFFFFFF))
+    kept = v.bit_or(v.shr(bits, 16), v.select(v.is_nan(x), v.const(U32, 0x40), v.const(U32, 0)))
+    return placed_half(v, i, old, v.select(special, kept, rounded))
 
 
-def _scaled_unpack(form: Format, target: str) -> Callable[..., list[Value]]:
-    """Return the conversion of two codes, scaled, to f32, f16 or bf16."""
-    width = 2 * form.bits
-
-    def call(v: VectorApi, i: Instruction, x: Value, scale: Value) -> list[Value]:
-        at = (i.mod("op_sel") & (3 if form is FP4 else 1)) * width
-        factor = _scale(v, scale)
-        values = [
-            v.mul(decode(v, form, extract(v, x, at + n * form.bits, form.bits)), factor)
-            for n in (0, 1)
-        ]
-        if target == "f32":
-            return [v.cast(y, U32) for y in values]
-        return [pack16(v, _narrow(v, values[0], target), _narrow(v, values[1], target))]
-
-    return call
+@opcode("v_cvt_f32_bf16", "f32 = inst u32")
+def _from_bfloat(v: VectorApi, i: Instruction, x: Value) -> Value:
+    high = i.encoding == "e64" and i.mod("op_sel") & 1
+    return v.cast(v.bit_and(x, 0xFFFF0000) if high else v.shl(x, 16), F32)
 
 
-for _kind, _form in (("fp8", FP8), ("bf8", BF8), ("fp4", FP4)):
-    for _target in ("f32", "f16", "bf16"):
-        define(
-            f"v_cvt_scalef32_pk_{_target}_{_kind}",
-            "regs = inst u32 f32",
-            _scaled_unpack(_form, _target),
-        )
-
-
-def _scaled_pack(form: Format) -> Callable[..., Value]:
-    """Return the conversion of two f32 values, divided by the scale, to codes."""
-
-    def call(v: VectorApi, i: Instruction, old: Value, a: Value, b: Value, scale: Value) -> Value:
-        factor = v.div(v.const(F32, 1.0), _scale(v, scale))
-        codes = [encode(v, form, v.mul(x, factor), saturate=True) for x in (a, b)]
-        pair = v.bit_or(codes[0], v.shl(codes[1], form.bits))
-        width = 2 * form.bits
-        slot = i.mod("op_sel") >> 2 & 3 if form is FP4 else i.mod("op_sel") >> 3 & 1
-        shift = slot * width
-        keep = ~(((1 << width) - 1) << shift) & 0xFFFFFFFF
-        return v.bit_or(v.bit_and(old, keep), v.shl(pair, shift) if shift else pair)
-
-    return call
-
-
-for _kind, _form in (("fp8", FP8), ("bf8", BF8), ("fp4", FP4)):
-    define(f"v_cvt_scalef32_pk_{_kind}_f32", "u32 = inst old f32 f32 f32", _scaled_pack(_form))
+@opcode("v_prng_b32", "u32 = u32")
+def next_random(v: VectorApi, x: Value) -> Value:
+    """Return the next state of the linear-feedback shift register of ``v_prng_b32``."""
+    feedback = v.select(v.eq(v.shr(x, 31), 1), v.const(U32, 197), v.const(U32, 0))
+    return v.bit_xor(v.shl(x, 1), feedback)

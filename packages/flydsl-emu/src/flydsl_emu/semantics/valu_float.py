@@ -64,7 +64,6 @@ def _fmamk(v: VectorApi, a: Value, k: Value, c: Value) -> Value:
     return v.fma(a, k, c)
 
 
-@opcode("v_mad_legacy_f16", "f16 = f16 f16 f16")
 @opcode("v_fma_legacy_f16", "f16 = f16 f16 f16")
 def _fma_legacy(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
     return v.fma(a, b, c)

@@ -241,17 +241,17 @@ for _name, _access in STORES.items():
 def _lds_destination(v: VectorApi, i: Instruction, m0: Value, bytes_per_lane: int) -> Value:
     """LDS address of each lane: M0, the instruction's offset, and the lane's own slot."""
     slot = v.mul(v.lane_id(), bytes_per_lane)
-    return v.add(v.add(slot, v.bit_and(m0, 0xFFFC)), i.mod("offset") & 0xFFFFFFFF)
+    return v.add(v.add(slot, v.bit_and(m0, 0x3FFFC)), i.mod("offset") & 0xFFFFFFFF)
 
 
-def _to_lds(access: Access) -> Callable[..., object]:
+def _to_lds(space: str, access: Access, address_of: Callable[..., Value]) -> Callable[..., object]:
     width = max(4, access.size * access.count)
 
     def call(
         v: VectorApi, i: Instruction, m0: Value, address: Value, base: Value | None = None
     ) -> object:
-        where = flat_address(v, i, address, base)
-        loaded = finish_load(v, access, v.load("global", where, access.size, access.count), ())
+        where = address_of(v, i, address, base)
+        loaded = finish_load(v, access, v.load(space, where, access.size, access.count), ())
         v.store("lds", _lds_destination(v, i, m0, width), 4, loaded)
         return ()
 
@@ -304,4 +304,14 @@ for _name, _access in LOADS.items():
         _buffer_any_load(_access),
     )
 for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4"):
-    define(f"global_load_lds_{_name}", "= inst m0 auto auto", _to_lds(LOADS[_name]))
+    define(
+        f"global_load_lds_{_name}",
+        "= inst m0 auto auto",
+        _to_lds("global", LOADS[_name], flat_address),
+    )
+for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword"):
+    define(
+        f"scratch_load_lds_{_name}",
+        "= inst m0 auto auto",
+        _to_lds("scratch", LOADS[_name], scratch_address),
+    )

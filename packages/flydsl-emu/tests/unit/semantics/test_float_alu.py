@@ -240,7 +240,6 @@ R |= {
     "v_fmaak_f32": R["v_fma_f32"],
     "v_fmamk_f32": R["v_fma_f32"],
     "v_fma_legacy_f16": R["v_fma_f16"],
-    "v_mad_legacy_f16": R["v_fma_f16"],
     "v_mul_legacy_f32": lambda a, b: 0.0 if a == 0 or b == 0 else mul(a, b, "f32"),
     "v_maximum3_f32": lambda *x: NAN if any(y != y for y in x) else max(x, key=key),
     "v_minimum3_f32": lambda *x: NAN if any(y != y for y in x) else min(x, key=key),

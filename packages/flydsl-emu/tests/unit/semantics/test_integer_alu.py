@@ -256,7 +256,7 @@ S: dict[str, Reference] = {
     "s_pack_ll_b32_b16": lambda a, b: a & 65535 | (b & 65535) << 16,
     "s_pack_lh_b32_b16": lambda a, b: a & 65535 | b >> 16 << 16,
     "s_pack_hh_b32_b16": lambda a, b: a >> 16 | b >> 16 << 16,
-    "s_wqm_b64": lambda a: flag(sum(15 << q for q in range(0, 64, 4) if a >> q & 15)),
+    "s_bitreplicate_b64_b32": lambda a: sum((a >> n & 1) * 3 << 2 * n for n in range(32)),
     "s_cmovk_i32": lambda scc, old, k: k if scc else old,
     "s_movk_i32": lambda k: k,
     "s_addk_i32": lambda old, k: (old + k, wrap(old + k, "i32") != old + k),
@@ -281,6 +281,8 @@ LOGIC = {
 for _bits in (32, 64):
     for _name, _f in LOGIC.items():
         S[f"s_{_name}_b{_bits}"] = lambda a, b, f=_f, n=_bits: flag(f(a, b), n)
+    S[f"s_wqm_b{_bits}"] = lambda a: flag(sum(15 << q for q in range(0, 64, 4) if a >> q & 15))
+    S[f"s_quadmask_b{_bits}"] = lambda a: flag(sum(1 << q for q in range(16) if a >> 4 * q & 15))
     S[f"s_not_b{_bits}"] = lambda a, n=_bits: flag(~a, n)
     S[f"s_lshl_b{_bits}"] = lambda a, s, n=_bits: flag(a << (s & n - 1), n)
     S[f"s_lshr_b{_bits}"] = lambda a, s, n=_bits: flag(a >> (s & n - 1), n)
