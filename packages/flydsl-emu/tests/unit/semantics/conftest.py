@@ -51,7 +51,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(autouse=True)
-def exercised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+def exercised(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[set[str]]:
     """The opcodes that the test has executed so far; in the end all that it declares."""
     names: set[str] = set()
     plain = InstructionBench.execute

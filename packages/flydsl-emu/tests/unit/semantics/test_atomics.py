@@ -188,6 +188,7 @@ class Scene:
         return low.astype(f"u{self.size}").view(self.dtype)
 
 
+@pytest.mark.opcodes("{space}_atomic_{name}")
 @pytest.mark.parametrize("returns", [True, False])
 @pytest.mark.parametrize("space", ["global", "flat", "buffer"])
 @pytest.mark.parametrize("name", MEMORY)

@@ -60,6 +60,7 @@ def operands(dtype: Any, seed: int, waves: int) -> tuple[Array, Array]:
     return out[0], out[1]
 
 
+@pytest.mark.opcodes("v_div_scale_{form} v_div_fmas_{form} v_div_fixup_{form}")
 @pytest.mark.parametrize(("form", "dtype"), [("f32", np.float32), ("f64", np.float64)])
 def test_the_sequence_divides_correctly(form: str, dtype: Any) -> None:
     """The expansion that LLVM emits for an IEEE division gives the correctly rounded quotient."""

@@ -68,6 +68,7 @@ V8, V9, V20 = Operand("v", 8), Operand("v", 9), Operand("v", 20)
 S30 = Operand("s", 30)
 
 
+@pytest.mark.opcodes("v_readfirstlane_b32")
 def test_read_first_lane() -> None:
     b, x, mask = bench(2, 0.3)
     run(b, "v_readfirstlane_b32", S30, V8)
@@ -77,6 +78,7 @@ def test_read_first_lane() -> None:
     assert b.read(S30, U32).tolist() == x[:, 0].tolist()
 
 
+@pytest.mark.opcodes("v_readlane_b32 v_writelane_b32")
 def test_read_and_write_lane() -> None:
     b, x, _ = bench(3, 0.5)
     b.write(Operand("s", 40), np.array([5, 63 + 64]), U32)
@@ -88,6 +90,7 @@ def test_read_and_write_lane() -> None:
     assert np.array_equal(b.read(V8, U32), want)
 
 
+@pytest.mark.opcodes("v_mbcnt_{part}_u32_b32")
 @pytest.mark.parametrize("part", ["lo", "hi"])
 def test_masked_bit_count(part: str) -> None:
     b, _, _ = bench()
@@ -101,6 +104,7 @@ def test_masked_bit_count(part: str) -> None:
             assert got[w, lane] == 3 + (int(word[w]) & below & 0xFFFFFFFF).bit_count()
 
 
+@pytest.mark.opcodes("v_permlane{rows}_swap_b32")
 @pytest.mark.parametrize("rows", [16, 32])
 @pytest.mark.parametrize("mods", [{}, {"bound_ctrl": 1}, {"fi": 1}])
 def test_permlane_swap(rows: int, mods: dict[str, int]) -> None:
@@ -123,6 +127,7 @@ def test_permlane_swap(rows: int, mods: dict[str, int]) -> None:
             assert [first[w, lane], second[w, lane]] == want
 
 
+@pytest.mark.opcodes("v_swap_b32")
 def test_swap() -> None:
     b, x, mask = bench(5, 0.5)
     y = b.read(V9, U32).copy()
@@ -131,6 +136,7 @@ def test_swap() -> None:
     assert np.array_equal(b.read(V9, U32), np.where(mask, x, y))
 
 
+@pytest.mark.opcodes("v_pk_mov_b32")
 def test_packed_move_may_overlap() -> None:
     b, _, _ = bench()
     b.state.vector[10], b.state.vector[11] = 1, 2
@@ -139,6 +145,7 @@ def test_packed_move_may_overlap() -> None:
     assert b.state.vector[10:12, 0, 0].tolist() == [2, 1]
 
 
+@pytest.mark.opcodes("ds_bpermute_b32 ds_permute_b32")
 def test_pull_and_push_permutations() -> None:
     b, x, mask = bench(6, 0.7)
     rng = np.random.default_rng(0)
@@ -169,6 +176,7 @@ SWIZZLES = {
 }
 
 
+@pytest.mark.opcodes("ds_swizzle_b32")
 @pytest.mark.parametrize("offset", SWIZZLES)
 def test_swizzle(offset: int) -> None:
     b, x, _ = bench()
@@ -177,6 +185,7 @@ def test_swizzle(offset: int) -> None:
     assert np.array_equal(b.read(V20, U32), x[:, lanes])
 
 
+@pytest.mark.opcodes("ds_read_b64_tr_b{bits}")
 @pytest.mark.parametrize("bits", [4, 8, 16])
 def test_transposing_read(bits: int) -> None:
     """16 lanes hold n rows of 16 elements; each receives a column."""
@@ -362,6 +371,7 @@ def test_integer_clamp_saturates(name: str) -> None:
     assert got.tolist() == np.clip(function(a, b), low, high).tolist()
 
 
+@pytest.mark.opcodes("v_bitop3_{kind}")
 @pytest.mark.parametrize("table", [0x00, 0x96, 0xCA, 0xE8, 0xFF, 0x01])
 @pytest.mark.parametrize("kind", ["b32", "b16"])
 def test_bitop3(table: int, kind: str) -> None:
@@ -399,6 +409,7 @@ def test_constants_take_the_operand_type(kind: Any, value: Operand, want: float)
 
 
 # Control -----------------------------------------------------------------------------------------
+@pytest.mark.opcodes("s_cbranch_{name}")
 @pytest.mark.parametrize("name", ["scc0", "scc1", "vccz", "vccnz", "execz", "execnz"])
 def test_branch_conditions(name: str) -> None:
     b, _, _ = bench()
@@ -414,6 +425,7 @@ def test_branch_conditions(name: str) -> None:
     assert np.broadcast_to(taken, (WAVES, 1))[:, 0].tolist() == want.tolist()
 
 
+@pytest.mark.opcodes("s_getpc_b64 s_setpc_b64 s_swappc_b64 s_call_b64")
 def test_program_counter_moves() -> None:
     b, _, _ = bench()
     pair = Operand("s", 30, 2)
@@ -430,6 +442,7 @@ def test_program_counter_moves() -> None:
     assert int(np.broadcast_to(target, (WAVES, 1))[0, 0]) == 0x108 - 8
 
 
+@pytest.mark.opcodes("s_{name}_saveexec_b64")
 @pytest.mark.parametrize("name", SAVE_EXEC)
 def test_save_exec(name: str) -> None:
     rng = np.random.default_rng(3)
@@ -438,6 +451,7 @@ def test_save_exec(name: str) -> None:
     check_exec(f"s_{name}_saveexec_b64", before, source, before, SAVE_EXEC[name](source, before))
 
 
+@pytest.mark.opcodes("s_{name}_wrexec_b64")
 @pytest.mark.parametrize("name", WRITE_EXEC)
 def test_write_exec(name: str) -> None:
     rng = np.random.default_rng(3)

@@ -217,6 +217,7 @@ def test_store(space: str, name: str, shape: tuple[int, int, int], aligned: bool
             assert after == bytes(want)
 
 
+@pytest.mark.opcodes("ds_read{name} ds_write{name}")
 @pytest.mark.parametrize("name", TWO)
 def test_two_accesses(name: str) -> None:
     dwords, stride = TWO[name]
@@ -250,20 +251,22 @@ def test_two_accesses(name: str) -> None:
         assert got.tolist() == memory.bench.state.vector[base : base + dwords, 1, 9].tolist()
 
 
-@pytest.mark.parametrize("name", LDS_DMA)
-@pytest.mark.parametrize("kind", ["global", "buffer"])
-def test_loads_into_lds(name: str, kind: str) -> None:
-    size, count, is_signed, _ = LOADS[name]
+@pytest.mark.parametrize(
+    "name",
+    [f"global_load_lds_{n}" for n in LDS_DMA]
+    + [f"scratch_load_lds_{n}" for n in LDS_DMA[:5]]
+    + [f"buffer_load_{n}" for n in LDS_DMA],
+)
+def test_loads_into_lds(name: str) -> None:
+    kind, moved = name.split("_", maxsplit=1)[0], name.rsplit("_", maxsplit=1)[-1]
+    size, count, is_signed, _ = LOADS[moved]
     memory = Memory(kind, 3)
     memory.bench.lds[...] = 0
     offsets = np.maximum(memory.offsets(size * count, size), 16)
     memory.bench.state.scalar[124] = 64
-    if kind == "global":
-        i = memory.instruction(f"global_load_lds_{name}", Operand("v", 40, 1), offsets, 0)
-        i = Instruction(0, 8, "FLAT2", i.name, "", i.operands[1:], i.mods)
-    else:
-        i = memory.instruction(f"buffer_load_{name}", Operand("v", 40, 1), offsets, 0)
-        i = Instruction(0, 8, "MUBUF", i.name, "", i.operands[1:], {**i.mods, "lds": 1})
+    i = memory.instruction(name, Operand("v", 40, 1), offsets, 0)
+    mods = {**i.mods, "lds": 1} if kind == "buffer" else i.mods
+    i = Instruction(0, 8, i.format, name, "", i.operands[1:], mods)
     memory.bench.execute(i)
     width = 4 * count
     for wave in range(WAVES):
@@ -349,16 +352,18 @@ def test_flat_apertures(high: int, space: str) -> None:
     assert int(memory.bench.state.vector[40, 1, 5]) == want
 
 
-@pytest.mark.parametrize("dwords", [1, 2, 4, 8, 16])
+@pytest.mark.opcodes("s_load_dword{suffix}")
+@pytest.mark.parametrize("suffix", ["", "x2", "x4", "x8", "x16"])
 @pytest.mark.parametrize("form", ["immediate", "register", "both"])
-def test_scalar_load(dwords: int, form: str) -> None:
+def test_scalar_load(suffix: str, form: str) -> None:
+    dwords = int(suffix[1:] or 1)
     memory = Memory("global", 1)
     start = memory.data.ctypes.data
     memory.bench.state.scalar[16], memory.bench.state.scalar[17] = start & 0xFFFFFFFF, start >> 32
     memory.bench.state.scalar[20] = 24
     offset = Operand("k", 0, 1, 40) if form == "immediate" else Operand("s", 20, 1)
     mods = {"offset": 16} if form == "both" else {}
-    name = "s_load_dword" + (f"x{dwords}" if dwords > 1 else "")
+    name = f"s_load_dword{suffix}"
     operands = (Operand("s", 32, dwords), Operand("s", 16, 2), offset)
     memory.bench.execute(Instruction(0, 8, "SMEM", name, "", operands, mods))
     at = {"immediate": 40, "register": 24, "both": 40}[form] // 4
@@ -366,13 +371,15 @@ def test_scalar_load(dwords: int, form: str) -> None:
     assert memory.bench.state.scalar[32 : 32 + dwords, 1, 0].tolist() == want
 
 
-@pytest.mark.parametrize("dwords", [1, 2, 4, 8, 16])
-def test_scalar_buffer_load_clips_to_the_records(dwords: int) -> None:
+@pytest.mark.opcodes("s_buffer_load_dword{suffix}")
+@pytest.mark.parametrize("suffix", ["", "x2", "x4", "x8", "x16"])
+def test_scalar_buffer_load_clips_to_the_records(suffix: str) -> None:
+    dwords = int(suffix[1:] or 1)
     memory = Memory("global", 1)
     start = memory.data.ctypes.data
     for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, 16, 0)):
         memory.bench.state.scalar[16 + k] = word
-    name = "s_buffer_load_dword" + (f"x{dwords}" if dwords > 1 else "")
+    name = f"s_buffer_load_dword{suffix}"
     operands = (Operand("s", 32, dwords), Operand("s", 16, 4), Operand("k", 0, 1, 8))
     memory.bench.execute(Instruction(0, 8, "SMEM", name, "", operands))
     words = memory.data.view(np.uint32)

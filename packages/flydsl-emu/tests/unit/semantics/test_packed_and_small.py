@@ -226,6 +226,7 @@ def test_accumulating_integer_dot(name: str) -> None:
     assert np.array_equal(got, total.astype(np.uint32).view(np.int32))
 
 
+@pytest.mark.opcodes("v_pk_fmac_f16")
 def test_packed_fmac() -> None:
     rng = np.random.default_rng(6)
     bench = InstructionBench("gfx942", WAVES)
@@ -309,6 +310,7 @@ def check_code(form: Format, table: Array, value: float, code: int) -> None:
         assert code & 1 == 0
 
 
+@pytest.mark.opcodes("v_cvt_f32_{kind} v_cvt_pk_f32_{kind} v_cvt_pk_{kind}_f32")
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("kind", ["fp8", "bf8"])
 def test_conversion_instructions(arch: str, kind: str) -> None:
@@ -339,6 +341,7 @@ def test_conversion_instructions(arch: str, kind: str) -> None:
     assert np.array_equal(bench.state.vector[20] & 0xFFFF, codes[0] | codes[1] << 8)
 
 
+@pytest.mark.opcodes("v_cvt_sr_{kind}_f32")
 @pytest.mark.parametrize("kind", ["fp8", "bf8"])
 def test_stochastic_rounding(kind: str) -> None:
     form, dtype = FORMATS[kind + " fnuz"]
