@@ -56,7 +56,8 @@ class Matrices(Lanes):
             low = np.stack([self.spread(x) for x in data[0::2]]).astype(np.uint64)
             high = np.stack([self.spread(x) for x in data[1::2]]).astype(np.uint64)
             return np.bitwise_or(low, np.left_shift(high, np.uint64(32))).view(np.float64)
-        words = np.stack([self.spread(x) for x in data])
+        # Lanes that were moved lie in another order in memory.
+        words = np.ascontiguousarray(np.stack([self.spread(x) for x in data]))
         dtype, count = _PACKED[side.format]
         parts = words.view(dtype).reshape(len(data), waves, self.lane_count, count)
         if side.format == "bf16":
@@ -70,7 +71,7 @@ class Matrices(Lanes):
         waves = self.state.waves
         if plan.accumulator == "f64" and plan.blocks > 1:
             # Rows of a block lie 16 lanes apart, as in the 16-row instruction.
-            return product.transpose(2, 0, 1, 3).reshape(1, waves, self.lane_count)
+            return product.transpose(0, 2, 1, 3).reshape(1, waves, self.lane_count)
         group = plan.interleave
         sets = self.lane_count // plan.n
         rows = plan.m * plan.blocks

@@ -258,8 +258,11 @@ def _elements(
 
 def _smfmac(name: str) -> Callable[..., object]:
     plan, kind = _plan(name)
-    values = Side("values")
-    plan = MatrixPlan(plan.m, plan.n, plan.k, 1, values, values, plan.accumulator)
+    # As in f8f6f4, a lane's 32 bytes of B are two runs of 16; A's are one run once spread out.
+    width = 16 if kind in ("f16", "bf16") else 8
+    runs = max(1, plan.n * plan.k * width // (8 * LANES * 16))
+    sides = Side("values"), Side("values", runs)
+    plan = MatrixPlan(plan.m, plan.n, plan.k, 1, *sides, plan.accumulator)
 
     def call(
         v: VectorApi,
