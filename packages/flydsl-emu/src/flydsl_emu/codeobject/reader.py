@@ -19,7 +19,17 @@ _NOTE_METADATA = 32
 _PT_LOAD = 1
 _SHT_NOTE = 7
 # e_flags & 0xff -> architecture, for the machines whose instruction sets have decode tables.
-_MACHINES = {0x4C: "gfx942", 0x4F: "gfx950"}
+_MACHINES = {
+    0x4C: "gfx942",
+    0x4F: "gfx950",
+    0x41: "gfx1100",
+    0x46: "gfx1101",
+    0x47: "gfx1102",
+    0x44: "gfx1103",
+    0x4A: "gfx1151",
+    0x48: "gfx1200",
+    0x4E: "gfx1201",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from flydsl_emu.numpy_tier.operands import Fixed, Getter, Operands, called, mapp
 from flydsl_emu.semantics import modifiers
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.generation import generation
-from flydsl_emu.semantics.layout import Layout, source_half
+from flydsl_emu.semantics.layout import Layout, immediate, source_half
 from flydsl_emu.semantics.modes import DEFAULT_MODE
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
@@ -155,6 +155,8 @@ class Binder:
         if token in IMPLICIT:
             return self._implicit(i, token, layout, s)
         operand = layout.source(k)
+        if token == "imm":
+            return Fixed(immediate(i, operand))
         if operand is None:
             return Fixed(None)
         if token == "regs":
@@ -164,8 +166,6 @@ class Binder:
             return registers
         if token == "mask":
             return self.operands.mask(operand)
-        if token == "imm":
-            return Fixed(int(operand.value))
         if token == "auto":
             if operand.kind in ("off", "k"):
                 return Fixed(None)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from flydsl_emu.decode.instruction import Instruction, Operand
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 
-__all__ = ["Layout", "returns_old", "source_half"]
+__all__ = ["Layout", "immediate", "returns_old", "source_half"]
 
 
 def returns_old(i: Instruction) -> bool:
     """Return whether an atomic gives back what was in memory (sc0, glc or bit 0 of th)."""
     return bool(i.mod("sc0") or i.mod("glc") or i.mod("th") & 1)
+
+
+def immediate(i: Instruction, operand: Operand | None) -> int:
+    """Return the value of an immediate: an operand, or the field of a control instruction."""
+    return i.mod("simm16") if operand is None else int(operand.value)
 
 
 def source_half(i: Instruction, operand: Operand, at: int) -> int:

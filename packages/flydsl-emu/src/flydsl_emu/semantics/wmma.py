@@ -198,7 +198,7 @@ def _swmmac(shape: _Shape) -> Callable[..., object]:
             v.require(v.const(B1, 0), "SWMMAC in waves of 64 lanes")
         kept = _elements(v, i, a, shape.a, 0)
         bits = 2 * len(kept)
-        places = extract(v, index, bits * i.mod("index_key") % 32, bits)
+        places = extract(v, index, bits * i.mod("index_key", i.mod("op_sel")) % 32, bits)
         zero = v.const(F64, 0.0)
         dense = []
         for column in range(2 * len(kept)):
