@@ -35,7 +35,7 @@ def entries(arch: str, isa: str) -> Iterator[Entry]:
             if name == "VOP2" and opcode >= 62:
                 break
             entry = _entry(probe, isa, name, layout, opcode)
-            if entry is not None:
+            if entry is not None and not entry.name.startswith("tbuffer"):
                 yield entry
     for half in ("X", "Y"):
         yield from _dual(probe, half)

@@ -22,7 +22,7 @@ def swizzle_text(offset: int) -> str:
     if keep == 31 and set_ == 0 and flip and not (flip + 1) & flip:
         return f"swizzle(REVERSE,{flip + 1})"
     group = 32 - keep
-    if flip == 0 and keep and not group & (group - 1) and group > 1 and set_ < group:
+    if flip == 0 and (keep or set_) and not group & (group - 1) and group > 1 and set_ < group:
         return f"swizzle(BROADCAST,{group},{set_})"
     letters = {(0, 0, 0): "0", (0, 1, 0): "1", (1, 0, 0): "p", (1, 0, 1): "i"}
     pattern = ""

@@ -47,7 +47,9 @@ def decode_flat_11(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
     """Decode a flat, scratch or global instruction of gfx11 at ``words[at]``."""
     word, second = words[at], words[at + 1]
     mods: dict[str, int] = {}
-    offset = (word & 0x1FFF ^ 0x1000) - 0x1000
+    offset = word & 0x1FFF
+    if form.entry.format != "FLAT0":
+        offset = (offset ^ 0x1000) - 0x1000
     if offset:
         mods["offset"] = offset
     for bit, name in ((14, "glc"), (15, "slc"), (13, "dlc")):
@@ -66,8 +68,7 @@ def decode_flat_12(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
     offset = (third >> 8 ^ 0x800000) - 0x800000
     if offset:
         mods["offset"] = offset
-    scratch = form.entry.format == "FLAT1"
-    if not scratch and second >> 16 & 1:
+    if second >> 16 & 1:
         mods["scale_offset"] = 1
     _policy(mods, second, word)
     fields = (second & 255, third & 255, second >> 23 & 255, word & 127)
@@ -121,6 +122,8 @@ def _returned(slots: Sequence[Slot], name: str) -> int:
 def decode_buffer_11(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
     """Decode an untyped buffer instruction of gfx11 at ``words[at]``."""
     word, second = words[at], words[at + 1]
+    if not form.slots:
+        return Instruction(pc, 8, "MUBUF", form.name, "", (), NO_MODS, None, (), isa)
     offset_enabled, index_enabled = second >> 22 & 1, second >> 23 & 1
     mods: dict[str, int] = {}
     if offset_enabled:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flydsl_emu.decode.instruction import Instruction
 
-__all__ = ["control_text"]
+__all__ = ["control_text", "version_text"]
 
 _PLAIN = frozenset(
     "s_nop s_sleep s_setprio s_sethalt s_setkill s_trap s_incperflevel s_decperflevel "
@@ -43,6 +43,7 @@ _DEPCTR = (
     ("vm_vsrc", 2, 3),
 )
 _DEPCTR_UNUSED = 0x60
+_VERSIONS = {0: "GFX7", 4: "GFX10", 6: "GFX11", 9: "GFX12"}
 
 
 def control_text(i: Instruction) -> str:
@@ -82,8 +83,6 @@ def _waitcnt(value: int) -> str:
 
 
 def _delay(value: int) -> str:
-    if not value:
-        return "0"
     parts = []
     if value & 15:
         parts.append(f"instid0({_DEPENDENCIES[value & 15]})")
@@ -91,17 +90,32 @@ def _delay(value: int) -> str:
         parts.append(f"instskip({_SKIPS[value >> 4 & 7]})")
     if value >> 7 & 15:
         parts.append(f"instid1({_DEPENDENCIES[value >> 7 & 15]})")
-    return " | ".join(parts)
+    return " | ".join(parts) or "0"
 
 
 def _depctr(value: int) -> str:
-    parts = []
+    if value & _DEPCTR_UNUSED:
+        return f"{value:#x}"
+    every, parts = [], []
     for name, shift, width in _DEPCTR:
         most = (1 << width) - 1
         number = value >> shift & most
+        every.append(f"depctr_{name}({number})")
         if number != most:
-            parts.append(f"depctr_{name}({number})")
-    return " ".join(parts) if parts else f"{value:#x}"
+            parts.append(every[-1])
+    return " ".join(parts or every)
+
+
+def version_text(value: int) -> str:
+    """Return the text of the immediate of ``s_version``: a microcode version and flags."""
+    if value & 0x1F00:
+        return f"{value:#x}"
+    code = value & 0xFF
+    text = f"UC_VERSION_{_VERSIONS[code]}" if code in _VERSIONS else str(code)
+    for bit, flag in ((13, "W64_BIT"), (14, "W32_BIT"), (15, "MDP_BIT")):
+        if value >> bit & 1:
+            text = f"({text}|UC_VERSION_{flag})"
+    return text[1:-1] if text[0] == "(" else text
 
 
 _MESSAGES = {1: "INTERRUPT", 2: "HS_TESSFACTOR", 3: "DEALLOC_VGPRS", 9: "GS_ALLOC_REQ"}
@@ -128,7 +142,7 @@ _MESSAGES_OF = {
 
 
 def _message(value: int, isa: str) -> str:
-    name = _MESSAGES_OF[isa].get(value)
+    name = _MESSAGES_OF[isa].get(value & 0xFF)
     if name is not None:
         return f"sendmsg(MSG_{name})"
     return f"sendmsg({value}, 0, 0)" if value < 256 else str(value)

@@ -43,7 +43,7 @@ def memory_modifiers(i: Instruction) -> str:
     text += _hint(i)
     if "scope" in mods:
         text += f" scope:{_SCOPES[mods['scope']]}"
-    for name in ("tfe", "nv", "gds"):
+    for name in ("nv", "tfe", "gds"):
         if name in mods:
             text += " " + name
     return text

@@ -11,6 +11,9 @@ from flydsl_emu.decode.rdna.vector import LITERAL, WIDE_LITERAL, literal, wide_l
 
 __all__ = ["decode_smem", "decode_sop", "decode_sopk", "decode_sopp"]
 
+# The greatest integer that prints in decimal.
+_INLINE = 64
+
 
 def decode_sop(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
     """Decode a SOP1, SOP2 or SOPC instruction at ``words[at]``."""
@@ -99,14 +102,15 @@ def decode_smem(form: Form, words: Sequence[int], at: int, pc: int, isa: str) ->
     for slot in form.slots:
         if slot.field == "sdata":
             code = word >> 6 & 127
-            operands.append(
-                Operand("k", 0, 1, code) if slot.kind == "k" else scalars(slot.count)[code]
-            )
+            if slot.kind == "k":
+                operands.append(Operand("k" if code > _INLINE else "i", 0, 1, code))
+            else:
+                operands.append(scalars(slot.count)[code])
         elif slot.field == "sbase":
             operands.append(scalars(slot.count)[(word & 63) * 2])
         elif slot.field == "imm":
             operands.append(Operand("k", 0, 1, offset))
-        elif register.index != NULL or prefetch:
+        elif register.index != NULL or prefetch or (first and not offset):
             operands.append(register)
             if not prefetch and (offset or not first):
                 mods["offset"] = offset
@@ -115,7 +119,7 @@ def decode_smem(form: Form, words: Sequence[int], at: int, pc: int, isa: str) ->
     if first:
         flags = ((14, "glc"), (13, "dlc"))
         mods.update({name: 1 for bit, name in flags if word >> bit & 1})
-    elif not prefetch:
+    elif form.slots and not prefetch and "probe" not in form.name:
         _cache_policy(mods, word >> 23 & 3, word >> 21 & 3)
         if word >> 20 & 1:
             mods["nv"] = 1

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from flydsl_emu.decode.rdna.names import control_text
+from flydsl_emu.decode.rdna.names import control_text, version_text
 from flydsl_emu.decode.rdna.policy import memory_modifiers
 from flydsl_emu.decode.registers import NULL, VCC
 
@@ -31,6 +31,8 @@ _SCALARS = {
     253: "src_scc",
     254: "src_lds_direct",
 }
+# VOP3P operations that do not choose halves of their sources.
+_WHOLE = ("v_dot4", "v_dot8", "v_wmma_f32", "v_wmma_i32", "v_swmmac")
 _OMOD = ("", " mul:2", " mul:4", " div:2")
 _DPP_NAMES = {0x140: "row_mirror", 0x141: "row_half_mirror"}
 _DPP_KINDS = {
@@ -47,14 +49,21 @@ def format_wave32(i: Instruction) -> str:
     if i.parts:
         return " :: ".join(_dual(part) for part in i.parts)
     name = i.name
-    if i.encoding:
+    if i.encoding and not _unmarked(i):
         name += "_" + i.encoding
     tail = _TAILS[i.format](i) if i.format in _TAILS else ""
     words = [format_operand(o) for o in i.operands]
     if "hwreg" in i.mods or "message" in i.mods:
         words.insert(1 if i.name.startswith(("s_getreg", "s_sendmsg_rtn")) else 0, control_text(i))
+    if i.name == "s_version":
+        words = [version_text(int(i.operands[0].value) & 0xFFFF)]
     operands = ", ".join(words)
     return f"{name} {operands}{tail}" if operands else name + tail
+
+
+def _unmarked(i: Instruction) -> bool:
+    """LLVM leaves the suffix off comparisons through DPP."""
+    return i.format == "VOPC" and i.encoding == "dpp"
 
 
 def _dual(part: Instruction) -> str:
@@ -151,7 +160,9 @@ def _vop3(i: Instruction) -> str:
     if not mods:
         return ""
     text = f" bitop3:{mods['bitop3']:#x}" if "bitop3" in mods else ""
-    if "op_sel" in mods:
+    if "byte_sel" in mods:
+        text += f" byte_sel:{mods['byte_sel']}"
+    if "op_sel" in mods and i.name != "v_cndmask_b16":
         text += _select(i, mods["op_sel"])
     if "clamp" in mods:
         text += " clamp"
@@ -159,7 +170,7 @@ def _vop3(i: Instruction) -> str:
 
 
 def _select(i: Instruction, value: int) -> str:
-    if "permlane" in i.name:
+    if "permlane" in i.name or (i.encoding == "e64_dpp" and i.name.startswith("v_cmp")):
         return _bits("op_sel", value, 2)
     sources = len(i.operands) - (0 if i.name.startswith("v_cmpx") else 1)
     if i.name == "v_fmac_f16":
@@ -175,7 +186,8 @@ def _vop3p(i: Instruction) -> str:
     if "op_sel" in mods:
         text += _bits("op_sel", mods["op_sel"], sources)
     default = 0 if "_mix" in i.name else (1 << sources) - 1
-    if mods.get("op_sel_hi", default) != default:
+    whole = i.name.startswith(_WHOLE)
+    if not whole and mods.get("op_sel_hi", default) != default:
         text += _bits("op_sel_hi", mods["op_sel_hi"], sources)
     for name in ("neg_lo", "neg_hi"):
         if name in mods:

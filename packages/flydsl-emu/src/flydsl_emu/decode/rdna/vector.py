@@ -14,6 +14,10 @@ __all__ = ["DPP_CODES", "decode_short", "decode_vop3", "dpp_modifiers", "literal
 LITERAL = 255
 WIDE_LITERAL = 254
 DPP8, DPP8_FI, DPP16 = 233, 234, 250
+# Conversions whose source is the byte that two bits of op_sel number, high bit first.
+_BYTE_SOURCES = ("v_cvt_f32_fp8", "v_cvt_f32_bf8")
+# Conversions that write the byte that the two high bits of op_sel number.
+_BYTE_RESULTS = ("v_cvt_sr_fp8_f32", "v_cvt_sr_bf8_f32")
 DPP_CODES = (DPP8, DPP8_FI, DPP16)
 
 
@@ -159,18 +163,23 @@ def _vop3_modified(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
             bits = 256 + (extra & 255)
         half = "high" if select >> at_source & 1 else "low"
         operands.append(sources(slot.kind, slot.count, half, negate, absolute)[bits])
-    mods = _vop3_modifiers(word, second, select, bitop)
+    mods = _vop3_modifiers(word, second, select, form.name)
     mods.update(dpp)
     return Instruction(pc, size, "VOP3", form.name, encoding, tuple(operands), mods, None, (), isa)
 
 
-def _vop3_modifiers(word: int, second: int, select: int, bitop: bool) -> dict[str, int]:
+def _vop3_modifiers(word: int, second: int, select: int, name: str) -> dict[str, int]:
     mods: dict[str, int] = {}
+    bitop = name.startswith("v_bitop3")
     if bitop:
         table = (second >> 27 & 3) << 6 | (word >> 8 & 7) << 3 | second >> 29
         if table:
             mods["bitop3"] = table
-    if select:
+    if select and name in _BYTE_SOURCES:
+        mods["byte_sel"] = (select & 1) << 1 | select >> 1 & 1
+    elif select and name in _BYTE_RESULTS:
+        mods["byte_sel"] = select >> 2
+    elif select:
         mods["op_sel"] = select
     if not bitop:
         if word >> 15 & 1:
