@@ -12,7 +12,7 @@ from flydsl_emu import ExecutionReport, collect
 
 __all__ = ["Measured", "example_arguments", "measure", "print_report"]
 
-TARGETS = ("gfx942", "gfx950")
+TARGETS = ("gfx942", "gfx950", "gfx1100", "gfx1201")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,14 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("count", [1, 1023, 1024, 3001])
 def test_vector_add(target: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = load("01_vector_add", monkeypatch).run(target, count)
     assert [figure.passed for figure in figures] == [True]
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 256), (3, 781)])
 def test_row_softmax(target: str, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = load("02_row_softmax", monkeypatch).run(target, rows, columns)

@@ -25,6 +25,8 @@ _SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1")
 _VECTOR_FORMATS = ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3P")
 # Control bits that some formats need for an opcode to be valid: VOP3P wants op_sel_hi.
 _EXTRA_BITS = {"VOP3P": (1 << 14 | 3 << 59,)}
+# The same, tried last: v_cmpx wants EXEC as destination.
+_LAST_BITS = {"VOP3": (126,)}
 
 
 def entries(arch: str, isa: str) -> Iterator[Entry]:
@@ -51,7 +53,7 @@ def _entry(probe: Probe, isa: str, form: str, layout: Layout, opcode: int) -> En
         return None
     if form == "SMEM":
         return _smem(probe, base, opcode)
-    for extra in (*_EXTRA_BITS.get(form, ()), _preset(isa, form), 0):
+    for extra in (*_EXTRA_BITS.get(form, ()), _preset(isa, form), 0, *_LAST_BITS.get(form, ())):
         for way in assignments(_choices(form, layout)):
             filled = _filled(base | extra, layout, way)
             printed = probe.printed(filled, layout.size, (_LITERAL,))
