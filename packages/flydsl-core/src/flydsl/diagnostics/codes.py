@@ -88,6 +88,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U333": "the values of one copy instruction are not contiguous",
         "FLY-U334": "an atomic operation or a memory ordering does not exist",
         "FLY-U340": "a launcher holds an operation that only a device can run",
+        "FLY-U341": "a kernel writes to an array that is read-only",
         "FLY-U201": "an expression that emits an operation is used outside a trace",
         "FLY-U202": "a number does not fit the integer type that it is given",
         "FLY-U203": "a run-time value is used where Python needs a value while tracing",

@@ -224,7 +224,9 @@ def _by_bits(
             operation = forms[0] if is_positive else forms[1]
             old = fly.atomic_rmw(operation, target, bits.ir_value(), order, scope)
             return kind.wrap(old).bitcast(element)
-        condition = Boolean(bits >= 0).ir_value()
+        number: Any = bits
+        nonnegative = number >= 0
+        condition = nonnegative.ir_value()
         guard = session.create(
             "scf.if", (session.type(kind.ir_text),), (condition,), None, None, 2,
             session.locations.here(),
@@ -349,6 +351,12 @@ def _checked_pointer(ptr: Any) -> Pointer:
     return ptr
 
 
+def _positive(count: object) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise UserValueError("the count of a load is a positive int", code="FLY-U271", value=count)
+    return count
+
+
 def generic_load(
     ptr: Any,
     *,
@@ -383,11 +391,7 @@ def generic_load(
     _check_access(order, syncscope)
     kind = source.element if dtype is None else dtype
     if count is not None:
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise UserValueError(
-                "the count of a load is a positive int", code="FLY-U271", value=count
-            )
-        kind = vector_alias(element_class(kind), (count,))
+        kind = vector_alias(element_class(kind), (_positive(count),))
     with located():
         result = kind.ir_type
         flags = (bool(nontemporal), bool(volatile))

@@ -108,6 +108,8 @@ class _Tracer:
 
     def run(self) -> None:
         """Trace the launcher and the kernels it launches."""
+        from flydsl.passes.mark_stores import READ_ONLY
+
         session, ir = self._session, self._session.ir
         self.module = ir.Module.create()
         self.module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
@@ -122,6 +124,7 @@ class _Tracer:
         ]
         types: list[Any] = []
         builders: list[Any] = []
+        marks: list[dict[str, Any]] = []
         for parameter, spec in bindings:
             if not spec.ir_type:
                 builders.append(None)
@@ -131,13 +134,18 @@ class _Tracer:
             kind, build = argument_type(session, spec.ir_type)
             types.append(kind)
             builders.append(build)
+            name = ir.StringAttr.get(parameter.name)
+            marks.append({READ_ONLY: name} if spec.read_only else {})
             self.implicit_stream = self.implicit_stream and spec.ir_type != "stream"
         if self.implicit_stream:
             types.append(session.type("i64"))
+            marks.append({})
         attributes = {
             "sym_name": ir.StringAttr.get(self._function.name),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
         }
+        if any(marks):
+            attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(m) for m in marks])
         launcher = session.create("func.func", (), (), attributes, None, 1, here, at_end)
         entry = launcher.regions[0].blocks.append(*types, arg_locs=[here] * len(types))
         values = iter(list(entry.arguments))

@@ -24,6 +24,7 @@ PASSES: Mapping[str, str] = MappingProxyType(
         "fly-int-swizzle-simplify": "flydsl.passes.int_swizzle_simplify:run",
         "fly-convert-atom-call-to-ssa-form": "flydsl.passes.convert_atom_call_to_ssa_form:run",
         "fly-promote-regmem-to-vectorssa": "flydsl.passes.promote_regmem_to_vectorssa:run",
+        "fly-mark-stores": "flydsl.passes.mark_stores:run",
         "fly-host-lowering": "flydsl.passes.host_lowering:run",
     }
 )

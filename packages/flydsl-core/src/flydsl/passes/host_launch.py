@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from flydsl import layout as fl
 from flydsl.codegen.ir_text import IrText
 from flydsl.dialects import fly_types as ft
+from flydsl.dialects.building import decode
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.leaves import leaf_widths
 from flydsl.errors import CompilerBug
+from flydsl.passes.mark_stores import STORES
 from flydsl.plugins.payloads import KernelInfo
 from flydsl.runtime.abi import (
     ABI_VERSION,
@@ -70,6 +72,7 @@ class Launch:
         arguments: Leaves of the kernel's arguments.
         types: Types of the arguments before they were taken apart.
         stream: Stream handle (i64), or None.
+        stores: Numbers of the leaves that are pointers which the kernel may store through.
     """
 
     kernel: str
@@ -80,6 +83,7 @@ class Launch:
     arguments: list[Any]
     types: list[Any]
     stream: Any
+    stores: frozenset[int]
 
     @classmethod
     def of(cls, op: Any) -> Launch:
@@ -104,6 +108,9 @@ class Launch:
             arguments=parts[11],
             types=[ir.TypeAttr(attribute).value for attribute in attributes],
             stream=parts[12][0] if parts[12] else None,
+            stores=frozenset(
+                decode(op.attributes[STORES]) if STORES in op.attributes else range(len(parts[11]))
+            ),
         )
 
 
@@ -141,7 +148,7 @@ def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
     out.lines += [f"  br i1 {wanted}, label %launch, label %done", "launch:"]
     _pack_arguments(out, launch, types, info)
     _fill_record(out, geometry, index, size)
-    _fill_extents(out, tensors)
+    _fill_extents(out, tensors, launch.stores)
     function = out.load("ptr", "%context", FlyHostContext.launch.offset)
     result = out.value(f"call i32 {function}(ptr %record)")
     out.store("i32", result, "%status", 0)
@@ -227,7 +234,7 @@ def _tensor_groups(launch: Launch) -> list[_Tensor]:
     return groups
 
 
-def _fill_extents(out: IrText, tensors: list[_Tensor]) -> None:
+def _fill_extents(out: IrText, tensors: list[_Tensor], stores: frozenset[int]) -> None:
     """Fill the extents if the runtime wants them."""
     if not tensors:
         return
@@ -241,7 +248,7 @@ def _fill_extents(out: IrText, tensors: list[_Tensor]) -> None:
         base = position * ctypes.sizeof(FlyExtent)
         for type_, offset, value in (
             ("i32", where.argument.offset, str(number)),
-            ("i32", where.flags.offset, str(EXTENT_WRITABLE)),
+            ("i32", where.flags.offset, str(EXTENT_WRITABLE if pointer in stores else 0)),
             ("ptr", where.base.offset, f"%a{pointer}"),
             ("i64", where.low.offset, low),
             ("i64", where.high.offset, high),

@@ -94,6 +94,8 @@ class ArgSpec:
         names: Extra names used by `guard` and by the leaves' expressions.
         static: The value itself when it is a compile-time value.
         device: ``"cpu"``, ``"cuda:0"``, … of a tensor argument; empty when it has no device.
+        read_only: The memory of a tensor argument must not be written: a kernel that does is
+            refused.
     """
 
     key: Hashable
@@ -103,6 +105,7 @@ class ArgSpec:
     names: Mapping[str, object] = field(default_factory=dict)
     static: object = None
     device: str = ""
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ NEUTRAL_PASSES = (
     "fly-int-swizzle-simplify",
     "fly-convert-atom-call-to-ssa-form",
     "fly-promote-regmem-to-vectorssa",
+    "fly-mark-stores",
 )
 """The core's passes in order; after them a kernel has no layouts left (see `flydsl.passes`)."""
 

@@ -125,7 +125,7 @@ def test_typos_in_attributes_and_submodules(toy):
         """
     )
     assert run.returncode == 0, run.stderr
-    assert "did you mean toy?" in run.stdout
+    assert "did you mean toy" in run.stdout
     assert "FLY-U508" in run.stdout
     assert "toy_package.expr.nothing" in run.stdout
 

@@ -30,6 +30,7 @@ class View:
         dtype: Data-type name as in `flydsl.compiler.arguments.dtypes`.
         device: ``"cpu"``, ``"cuda:0"``, ….
         keep: Keeps the memory alive.
+        read_only: Whether it must not be written.
     """
 
     address: int
@@ -38,6 +39,7 @@ class View:
     dtype: str
     device: str
     keep: object
+    read_only: bool = False
 
 
 def is_foreign(value: object) -> bool:
@@ -96,7 +98,7 @@ def _from_interface(interface: dict[str, Any], value: Any, device: str) -> View:
         strides = _row_major(shape)
     else:
         strides = element_strides(tuple(int(step) for step in steps), size, value)
-    return View(int(data[0]), shape, strides, dtype, device, value)
+    return View(int(data[0]), shape, strides, dtype, device, value, bool(data[1]))
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -70,6 +70,7 @@ class _Facts:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     device: str
+    read_only: bool = False
 
 
 def library_of(value: object) -> str:
@@ -107,8 +108,9 @@ def _numpy(value: Any) -> tuple[_Facts, _Reader]:
     element = element_of(value.dtype.name)
     size = element.size
     strides = element_strides(value.strides, size, value)
-    facts = _Facts(element, value.ctypes.data, value.shape, strides, "cpu")
-    guard = f"v.dtype == dtype and v.ndim == {value.ndim}"
+    writable = bool(value.flags.writeable)
+    facts = _Facts(element, value.ctypes.data, value.shape, strides, "cpu", not writable)
+    guard = f"v.dtype == dtype and v.ndim == {value.ndim} and v.flags.writeable is {writable}"
     if value.ndim:
         guard += " and (shape := v.shape) is not None and (steps := v.strides) is not None"
     if size > 1:
@@ -128,11 +130,12 @@ def _numpy(value: Any) -> tuple[_Facts, _Reader]:
 
 def _foreign(value: Any) -> tuple[_Facts, _Reader]:
     view = view_of(value)
-    facts = _Facts(element_of(view.dtype), view.address, view.shape, view.strides, view.device)
+    element = element_of(view.dtype)
+    facts = _Facts(element, view.address, view.shape, view.strides, view.device, view.read_only)
     # The view stays alive in a local of the generated closure until the call has returned.
     guard = (
         f"(view := view_of(v)).dtype == {view.dtype!r} and view.device == {view.device!r}"
-        f" and len(view.shape) == {len(view.shape)}"
+        f" and len(view.shape) == {len(view.shape)} and view.read_only is {view.read_only}"
     )
     reader = _Reader(
         guard, "view.address", "view.shape[{i}]", "view.strides[{i}]", {"view_of": view_of}
@@ -200,12 +203,13 @@ def _specification(value: object, facts: _Facts, reader: _Reader) -> ArgSpec:
     layout = f"{_tuple(extents)}:{_tuple(strides)}"
     text = facts.element.ir_text
     return ArgSpec(
-        key=("tensor", text, layout, alignment),
+        key=("tensor", text, layout, alignment, *(("read-only",) if facts.read_only else ())),
         ir_type=f'!fly.memref<{text}, "global", "{layout}", {alignment} : i64>',
         leaves=(ArgLeaf("Q", "address"), *small, *large),
         guard=" and ".join(guard),
         names={"kind": type(value), **reader.names},
         device=facts.device,
+        read_only=facts.read_only,
     )
 
 

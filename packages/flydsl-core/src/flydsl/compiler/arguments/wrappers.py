@@ -53,6 +53,7 @@ class TensorArgument:
         "device",
         "dtype",
         "keep",
+        "read_only",
         "shape",
         "shape_marks",
         "stride_marks",
@@ -69,10 +70,12 @@ class TensorArgument:
             self.dtype = str(tensor.dtype).removeprefix("torch.")
             self.device = str(tensor.device)
             self.keep: object = tensor
+            self.read_only = False
         elif is_foreign(tensor):
             view = view_of(tensor)
             self.address, self.shape, self.strides = view.address, view.shape, view.strides
             self.dtype, self.device, self.keep = view.dtype, view.device, (view.keep, tensor)
+            self.read_only = view.read_only
         else:
             raise UserTypeError(
                 f"a {type(tensor).__name__} is no tensor",
@@ -190,7 +193,8 @@ class TensorArgument:
             if len(extents) == 1:
                 layout = f"{extents[0]}:{strides[0]}"
             text = element_of(self.dtype).ir_text
-            self._key = ("tensor", text, layout, self.alignment)
+            kept = ("read-only",) if self.read_only else ()
+            self._key = ("tensor", text, layout, self.alignment, *kept)
         return self._key
 
     def _wide(self, value: int, stride: int) -> bool:
@@ -234,6 +238,7 @@ class TensorArgument:
             guard="type(v) is kind and v.key == key and v.device == device",
             names={"kind": type(self), "key": self.key, "device": self.device},
             device=self.device,
+            read_only=self.read_only,
         )
 
 
