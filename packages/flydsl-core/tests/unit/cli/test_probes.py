@@ -74,6 +74,9 @@ class Runtime:
     def device_spec(self, device):
         return self.specs[device]
 
+    def problem(self):
+        return "the driver is too old"
+
 
 def missing_driver():
     raise OSError("libdriver.so: cannot open")
@@ -114,6 +117,7 @@ def test_runtimes_and_targets(monkeypatch):
     assert runtimes["runtime one_device"].detail == "1 real device(s): one"
     assert runtimes["runtime adapting"].detail == "1 emulated device(s): any target"
     assert runtimes["runtime no_device"].status == "note"
+    assert runtimes["runtime no_device"].detail == "no real device: the driver is too old"
     assert "libdriver.so" in runtimes["runtime missing_driver"].detail
     assert [(f.topic, f.status, f.detail) for f in targets] == [
         ("targets", "ok", "one"),

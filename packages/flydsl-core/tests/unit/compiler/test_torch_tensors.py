@@ -28,6 +28,24 @@ class DType:
 FLOAT32, BFLOAT16, COMPLEX64 = DType("float32"), DType("bfloat16"), DType("complex64")
 
 
+class Device:
+    """Stands in for `torch.device`."""
+
+    def __init__(self, text):
+        self.type, _, index = text.partition(":")
+        self.index = int(index) if index else None
+        self._text = text
+
+    def __eq__(self, other):
+        return str(self) == str(other)
+
+    def __hash__(self):
+        return hash(self._text)
+
+    def __str__(self):
+        return self._text
+
+
 class Tensor:
     """The part of a torch tensor that launches read."""
 
@@ -36,19 +54,18 @@ class Tensor:
         base = ctypes.addressof(self.store)
         self._address = base + (-base % 64) + offset
         self.shape, self._strides = shape, strides
-        self.dtype, self.device = dtype, device
+        self.dtype, self.device = dtype, Device(device)
+        self.is_cpu = self.device.type == "cpu"
+        self.is_cuda = self.device.type == "cuda"
+
+    def get_device(self):
+        return -1 if self.device.index is None else self.device.index
 
     def data_ptr(self):
         return self._address
 
-    def dim(self):
-        return len(self.shape)
-
-    def size(self, axis):
-        return self.shape[axis]
-
-    def stride(self, axis=None):
-        return self._strides if axis is None else self._strides[axis]
+    def stride(self):
+        return self._strides
 
     def __dlpack__(self):
         raise BufferError("a tensor that requires grad does not export DLPack")
@@ -94,12 +111,13 @@ def test_the_default_layout_is_dynamic():
     [
         Tensor((4, 6), (8, 1), BFLOAT16),
         Tensor((4, 6), (8, 1), device="cuda:0"),
+        Tensor((4, 6), (8, 1), device="xpu:0"),
         Tensor((4, 6), (1, 4)),
         Tensor((4,), (1,)),
         Tensor((4, 6), (8, 1), offset=4),
         Parameter((4, 6), (8, 1)),
     ],
-    ids=["dtype", "device", "order", "rank", "offset", "subclass"],
+    ids=["dtype", "device", "foreign device", "order", "rank", "offset", "subclass"],
 )
 def test_other_kinds_need_another_closure(other):
     spec = describe_tensor(Tensor((4, 6), (8, 1)))

@@ -1,4 +1,6 @@
 // A stand-in for libamdhip64: no GPU, every call is recorded. `stub_*` functions are for tests.
+// It has what our runtime and the reference system's call; stub_hip.map gives it the versions that
+// the latter asks for.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +118,15 @@ hipError_t hipDrvLaunchKernelEx(const struct config *c, void *f, void **params, 
 hipError_t hipMalloc(void **p, size_t n) { *p = malloc(n); DONE; }
 hipError_t hipFree(void *p) { free(p); DONE; }
 hipError_t hipMemcpy(void *d, const void *s, size_t n, int kind) { memcpy(d, s, n); DONE; }
+hipError_t hipMemcpyAsync(void *d, const void *s, size_t n, int kind, void *st) { memcpy(d, s, n); DONE; }
+hipError_t hipMemset(void *d, int v, size_t n) { memset(d, v, n); DONE; }
+hipError_t hipMemsetD16Async(void *d, unsigned short v, size_t n, void *s) { DONE; }
+hipError_t hipMemsetD32Async(void *d, int v, size_t n, void *s) { DONE; }
+hipError_t hipHostGetDevicePointer(void **d, void *h, unsigned f) { *d = h; DONE; }
+hipError_t hipHostRegister(void *p, size_t n, unsigned f) { DONE; }
+hipError_t hipHostUnregister(void *p) { DONE; }
+hipError_t hipGetLastError(void) { return 0; }
+hipError_t hipStreamCreate(void **s) { *s = (void *)0x4100; DONE; }
 hipError_t hipStreamCreateWithFlags(void **s, unsigned f) { *s = (void *)(uintptr_t)(0x4000 + f); DONE; }
 hipError_t hipStreamDestroy(void *s) { DONE; }
 hipError_t hipStreamSynchronize(void *s) { DONE; }

@@ -92,11 +92,19 @@ def _torch(value: Any) -> tuple[_Facts, _Reader]:
     facts = _Facts(
         element, value.data_ptr(), tuple(value.shape), tuple(value.stride()), str(device)
     )
+    if device.type in ("cpu", "cuda"):
+        # Comparing devices costs more than asking for the kind and the index.
+        here = f"v.is_{device.type}"
+        here += "" if device.index is None else f" and v.get_device() == {device.index}"
+    else:
+        here = "v.device == device"
+    # One call for all extents and one for all strides: each costs about as much as one for one.
+    guard = f"v.dtype is dtype and {here} and len(shape := v.shape) == {len(facts.shape)}"
     reader = _Reader(
-        f"v.dtype is dtype and v.device == device and v.dim() == {len(facts.shape)}",
+        f"{guard} and (steps := v.stride()) is not None",
         "v.data_ptr()",
-        "v.size({i})",
-        "v.stride({i})",
+        "shape[{i}]",
+        "steps[{i}]",
         {"dtype": value.dtype, "device": device},
     )
     return facts, reader
