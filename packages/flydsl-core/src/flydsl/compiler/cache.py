@@ -40,7 +40,7 @@ class FunctionCache:
         self.misses = 0
         self._artifacts: dict[CompileKey, Artifact] = {}
         self._loaded: dict[tuple[CompileKey, str], LoadedArtifact] = {}
-        self._closures: dict[tuple[CompileKey, Hashable], Callable[..., object]] = {}
+        self._closures: dict[tuple[CompileKey, Hashable], tuple[Callable[..., object], ...]] = {}
         self._dependencies: Any = None
         self._manager: object = None
         self._current_manager: Callable[[], object] = bool
@@ -101,15 +101,18 @@ class FunctionCache:
             found = self._loaded[key, place] = make()
         return found
 
-    def closure(
-        self, key: CompileKey, form: Hashable, make: Callable[[], Callable[..., object]]
-    ) -> Callable[..., object]:
-        """Return the closure of an artifact, made by `make` the first time.
+    def closures(
+        self,
+        key: CompileKey,
+        form: Hashable,
+        make: Callable[[], tuple[Callable[..., object], ...]],
+    ) -> tuple[Callable[..., object], ...]:
+        """Return the closures of an artifact, made by `make` the first time.
 
         Args:
             key: The artifact's key.
-            form: The device, and the Python form of the arguments that the closure reads.
-            make: Generates the closure.
+            form: The device, and the Python form of the arguments that the closures read.
+            make: Generates the closures.
         """
         found = self._closures.get((key, form))
         if found is None:
@@ -117,9 +120,12 @@ class FunctionCache:
         return found
 
     def publish(
-        self, kinds: tuple[object, ...], closure: Callable[..., object], settings: object
+        self,
+        kinds: tuple[object, ...],
+        closures: tuple[Callable[..., object], ...],
+        settings: object,
     ) -> None:
-        """Let the front find `closure` for arguments of these types and compile-time values."""
+        """Let the front find `closures` for arguments of these types and compile-time values."""
         live = self.live
         if live.settings != settings:
             live.table = {}
@@ -127,8 +133,7 @@ class FunctionCache:
         if self._dependencies is not None:
             live.unchanged = self._unchanged
         known = live.table.setdefault(kinds, [])
-        if closure not in known:
-            known.append(closure)
+        known += [closure for closure in closures if closure not in known]
 
 
 class _Both:

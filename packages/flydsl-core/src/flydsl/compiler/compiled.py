@@ -49,12 +49,12 @@ class CompiledFunction:
             if closure(*args) is None:
                 return
         with at_user_line():
-            closure = self._closure_for(args)
-            if closure(*args) is MISS:
+            closures = self._closures_for(args)
+            if all(closure(*args) is MISS for closure in closures):
                 raise self._other_specialisation()
-            self._closures.append(closure)
+            self._closures += closures
 
-    def _closure_for(self, args: tuple[object, ...]) -> Callable[..., object]:
+    def _closures_for(self, args: tuple[object, ...]) -> tuple[Callable[..., object], ...]:
         function = self._function
         parameters = function.signature.parameters
         values = dict(function.bind(args, {}))
@@ -64,7 +64,7 @@ class CompiledFunction:
         call = self._driver.resolve(function, values, self._hints)
         if call.key.signature != self._call.key.signature:
             raise self._other_specialisation()
-        return self._driver.closure(function, call, self._artifact, check_static=False)
+        return self._driver.closures(function, call, self._artifact, check_static=False)
 
     def _other_specialisation(self) -> UserTypeError:
         shown = ", ".join(

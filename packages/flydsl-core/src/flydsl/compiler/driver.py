@@ -85,11 +85,12 @@ class Driver:
             cache = cache_of(function)
             with cache.lock:
                 artifact = self.artifact(function, call)
-                closure = None
+                closures: tuple[Callable[..., object], ...] = ()
                 if call.placement is not None:
-                    closure = self.closure(function, call, artifact)
-                    self._publish(function, call, closure)
-            if closure is not None and closure(*call.values.values()) is MISS:
+                    closures = self.closures(function, call, artifact)
+                    self._publish(function, call, closures)
+            values = tuple(call.values.values())
+            if closures and all(closure(*values) is MISS for closure in closures):
                 raise CompilerBug(
                     f"the code made for a call of {function.name} does not accept its arguments",
                     code="FLY-B441",
@@ -145,15 +146,15 @@ class Driver:
                 cache.store(call.key, found, dependencies)
         return found
 
-    def closure(
+    def closures(
         self,
         function: JitFunction,
         call: Call,
         artifact: Artifact,
         *,
         check_static: bool = True,
-    ) -> Callable[..., object]:
-        """Return the closure that launches `artifact` for arguments like the call's.
+    ) -> tuple[Callable[..., object], ...]:
+        """Return what launches `artifact` for arguments like the call's; to be tried in turn.
 
         Raises:
             TargetError: The runtime cannot load the code object.
@@ -173,11 +174,13 @@ class Driver:
         cache = cache_of(function)
         loaded = cache.loaded(call.key, placement.name, lambda: LoadedArtifact(artifact, placement))
         specs = tuple(call.specs.values())
-        return cache.closure(
-            call.key, form, lambda: loaded.closure(specs, check_static=check_static)
+        return cache.closures(
+            call.key, form, lambda: loaded.closures(specs, check_static=check_static)
         )
 
-    def _publish(self, function: JitFunction, call: Call, closure: Callable[..., object]) -> None:
+    def _publish(
+        self, function: JitFunction, call: Call, closures: tuple[Callable[..., object], ...]
+    ) -> None:
         """Make the next call with such arguments go through the generated front."""
         cache = cache_of(function)
         parameters = function.signature.parameters
@@ -186,7 +189,7 @@ class Driver:
         kinds = tuple(
             call.values[p.name] if p.constexpr else type(call.values[p.name]) for p in parameters
         )
-        cache.publish(kinds, closure, _WATCHED())
+        cache.publish(kinds, closures, _WATCHED())
         if function.dispatch is not cache.front:
             cache.front = make_front(parameters, cache.live, _WATCHED, self._slow(function))
             function.dispatch = cache.front

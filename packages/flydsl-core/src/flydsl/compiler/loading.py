@@ -1,4 +1,4 @@
-"""Loads an artifact on a device and makes the closure that launches it."""
+"""Loads an artifact on a device and makes the closures that launch it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from flydsl.codegen.machine_code import MappedCode
 from flydsl.compiler.artifact import Artifact
+from flydsl.compiler.direct import Direct, make_direct
 from flydsl.compiler.dispatch import make_closure
 from flydsl.diagnostics import user_location
 from flydsl.errors import CompilerBug, FlyDSLError
@@ -50,17 +51,31 @@ class LoadedArtifact:
         self._stub = _STUB_TYPE(mapped.address)
         self._context = ctypes.addressof(context)
         self._kept = (module, functions, context, mapped)
+        self._direct = Direct(
+            stub=mapped.address,
+            context=self._context,
+            failure=self._failure,
+            current_stream=self._current_stream,
+            kept=self,
+        )
 
-    def closure(
+    def closures(
         self, specs: tuple[ArgSpec, ...], *, check_static: bool = True
-    ) -> Callable[..., object]:
-        """Return ``call(*arguments)``; see `flydsl.compiler.dispatch.make_closure`.
+    ) -> tuple[Callable[..., object], ...]:
+        """Return functions ``call(*arguments)`` to try in turn until one does not return `MISS`.
+
+        The last one is `flydsl.compiler.dispatch.make_closure`'s; before it comes, if it can be
+        made, the native one, which accepts no more arguments than the last.
 
         Args:
             specs: How each launcher argument is passed.
-            check_static: Whether the closure compares compile-time values.
+            check_static: Whether the closures compare compile-time values.
         """
-        return make_closure(
+        implicit = self.artifact.implicit_stream
+        direct = make_direct(
+            specs, self._direct, implicit_stream=implicit, check_static=check_static
+        )
+        closure = make_closure(
             specs,
             {
                 "stub": self._stub,
@@ -69,9 +84,10 @@ class LoadedArtifact:
                 "current_stream": self._current_stream,
                 "kept": self,
             },
-            implicit_stream=self.artifact.implicit_stream,
+            implicit_stream=implicit,
             check_static=check_static,
         )
+        return (closure,) if direct is None else (direct, closure)
 
     def _current_stream(self) -> int:
         return self._runtime.current_stream(self._device)

@@ -21,6 +21,7 @@ __all__ = [
     "KernelEntry",
     "KernelInfo",
     "LaunchShape",
+    "NativeRead",
     "Pipeline",
     "RuntimeInfo",
     "Stage",
@@ -83,6 +84,40 @@ class ArgLeaf:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeRead:
+    """How machine code reads an argument, on the launch path without interpreted code.
+
+    It must accept nothing that `ArgSpec.guard` refuses, and yield what the leaves' expressions do.
+
+    Attributes:
+        kind: ``"integer"`` and ``"float"``: the one leaf is the value itself. ``"attribute"``: an
+            unsigned integer attribute. ``"current-stream"``: the stream that is current.
+            ``"tensor"``: through a DLPack exchange function.
+        type: The type that the argument must have exactly.
+        value: For ``"attribute"`` its name.
+        function: For a tensor, the address of ``dltensor_from_py_object_no_sync``.
+        dtype, device: A ``DLDataType`` and a ``DLDevice`` as integers (little-endian).
+        rank: Number of axes.
+        alignment: Largest power of two up to 16 that divides the address.
+        unit: The axis whose stride is one; -1 when no axis' is.
+        wide: Axes with extents above 2**31 - 1; all other extents are at most that.
+        sources: What the leaves after the address are: an axis, and whether its stride is meant.
+    """
+
+    kind: Literal["integer", "float", "attribute", "current-stream", "tensor"]
+    type: type
+    value: str = ""
+    function: int = 0
+    dtype: int = 0
+    device: int = 0
+    rank: int = 0
+    alignment: int = 0
+    unit: int = -1
+    wide: tuple[int, ...] = ()
+    sources: tuple[tuple[int, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ArgSpec:
     """How one launcher argument is specialised and passed.
 
@@ -96,6 +131,7 @@ class ArgSpec:
         device: ``"cpu"``, ``"cuda:0"``, … of a tensor argument; empty when it has no device.
         read_only: The memory of a tensor argument must not be written: a kernel that does is
             refused.
+        native: How machine code reads it; None if only the expressions do.
     """
 
     key: Hashable
@@ -106,6 +142,7 @@ class ArgSpec:
     static: object = None
     device: str = ""
     read_only: bool = False
+    native: NativeRead | None = None
 
 
 @dataclass(frozen=True, slots=True)

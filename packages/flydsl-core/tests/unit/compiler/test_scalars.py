@@ -89,6 +89,26 @@ def test_bfloat16_rounds_to_nearest_even(value):
     assert packed(spec, value) == int(expected)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "fits", "too_large"),
+    [
+        # The largest finite value and a little less than, and exactly, half a unit beyond it.
+        (Float32, 3.4028235677973362e38, 3.4028235677973366e38),
+        (Float16, 65519.99, 65520.0),
+        (BFloat16, 3.39617752923e38, 3.3961775292304603e38),
+    ],
+)
+def test_later_calls_check_the_range_of_a_float_as_the_first_does(annotation, fits, too_large):
+    spec = describe_number(1.5, annotation)
+    for value in (fits, -fits, math.inf, -math.inf, math.nan):
+        assert packed(spec, value) is not None
+        assert describe_number(value, annotation).key == spec.key
+    for value in (too_large, -too_large, 1e300):
+        assert packed(spec, value) is None
+        with pytest.raises(UserValueError, match="outside the range"):
+            describe_number(value, annotation)
+
+
 def test_eight_bit_floats_pass_their_code():
     spec = describe_number(1.7, Float8E4M3FN)
     assert packed(spec, 1.7) == int(np.array(1.7, ml_dtypes.float8_e4m3fn).view(np.uint8))

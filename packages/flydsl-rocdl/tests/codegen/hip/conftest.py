@@ -74,9 +74,7 @@ def stub_path(tmp_path_factory) -> Path:
         pytest.skip("the stand-in for HIP needs a C compiler")
     path = tmp_path_factory.mktemp("hip") / "libamdhip64.so.7"
     versions = f"-Wl,--version-script={SOURCE.with_suffix('.map')}"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-O1", versions, "-o", path, SOURCE], check=True
-    )
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", versions, "-o", path, SOURCE], check=True)
     return path
 
 

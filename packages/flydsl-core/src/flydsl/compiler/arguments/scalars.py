@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Hashable
@@ -10,7 +11,7 @@ from typing import Any
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.annotations import ConstexprKind, Stream
 from flydsl.expr.numeric import Boolean, Float, Float32, Int32, Numeric
-from flydsl.plugins.payloads import ArgLeaf, ArgSpec
+from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
 __all__ = ["describe_number", "describe_static", "describe_stream", "static_key"]
 
@@ -104,13 +105,31 @@ def _integer(value: object, number: Any, wanted: type[Numeric], read: str) -> Ar
     if type(number) is not int and type(number) is not bool:
         read = f"index({read})"
         names["index"] = operator.index
+    native = NativeRead("integer", type(value)) if read == "v" else None
     return ArgSpec(
         key=("number", text),
         ir_type=text,
         leaves=(ArgLeaf(code, read, low, high),),
         guard=guard,
         names=names,
+        native=native,
     )
+
+
+def _fits(form: Any, value: float) -> bool:
+    """Whether a finite value rounds to a finite one of the format."""
+    rounded = form.round(value)
+    return math.isfinite(rounded) and abs(rounded) <= form.largest
+
+
+@functools.lru_cache(maxsize=64)
+def _limit(form: Any) -> float:
+    """Return the smallest positive double that does not fit a format narrower than double."""
+    low: float = form.largest
+    high = 2.0 * low
+    while (middle := low + (high - low) / 2) not in (low, high):
+        low, high = (middle, high) if _fits(form, middle) else (low, middle)
+    return high
 
 
 def _float(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgSpec:
@@ -123,8 +142,7 @@ def _float(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgS
     form = wanted.format
     if form is None or form.width not in (8, 16, 32, 64):
         raise _unpassable(wanted)
-    rounded = form.round(plain)
-    if math.isfinite(plain) and not (math.isfinite(rounded) and abs(rounded) <= form.largest):
+    if math.isfinite(plain) and not _fits(form, plain):
         raise UserValueError(
             f"{plain} is outside the range of {wanted!r}",
             code="FLY-U406",
@@ -134,24 +152,25 @@ def _float(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgS
     names: dict[str, object] = {"kind": type(value)}
     if type(number) is not float and type(number) is not int:
         read = f"float({read})"
+    source = read
     code = _FLOAT_FORMATS.get(wanted.ir_text)
     if code is None:
         # Python packs no bfloat16 or 8-bit floats: pass the bits, rounded to nearest even.
         names["encode"] = form.encode
-        names["largest"] = form.largest
         code = "H" if form.width == 16 else "B"
         read = f"encode({read})"
-    # Other float classes than these check their range when they are packed.
     guard = "type(v) is kind"
-    if "encode" in names:
-        source = "v.value" if isinstance(value, Numeric) else "v"
-        guard += f" and (-largest <= {source} <= largest or {source} - {source} != 0)"
+    if form.width < 64:
+        # Packing as a C float makes an infinity of what is too large.
+        names["limit"] = _limit(form)
+        guard += f" and (-limit < {source} < limit or {source} - {source} != 0)"
     return ArgSpec(
         key=("number", wanted.ir_text),
         ir_type=wanted.ir_text,
         leaves=(ArgLeaf(code, read),),
         guard=guard,
         names=names,
+        native=NativeRead("float", float) if type(value) is float and code in ("f", "d") else None,
     )
 
 
@@ -164,15 +183,20 @@ def describe_stream(value: Any) -> ArgSpec:
         UserTypeError: The value is none of these.
     """
     names: dict[str, object] = {"kind": type(value)}
+    native = None
     if value is None:
         read = "current_stream()"
+        native = NativeRead("current-stream", type(None))
     elif type(value) is int:
         read = "v"
+        native = NativeRead("integer", int)
     elif hasattr(value, "cuda_stream"):
         read = "v.cuda_stream"
+        native = NativeRead("attribute", type(value), "cuda_stream")
     elif isinstance(value, Stream):
         # What it holds may differ from call to call.
         read = "(current_stream() if v.value is None else v.value)"
+        native = NativeRead("attribute", type(value), "value")
     else:
         raise UserTypeError(
             "a stream parameter was given something that is no stream",
@@ -186,6 +210,7 @@ def describe_stream(value: Any) -> ArgSpec:
         leaves=(ArgLeaf("Q", read),),
         guard="type(v) is kind",
         names=names,
+        native=native,
     )
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flydsl.compiler.arguments.dtypes import Element, element_of
+from flydsl.compiler.arguments.exchange import exchanged
 from flydsl.compiler.arguments.foreign import element_strides, is_foreign, view_of
 from flydsl.errors import UserValueError
-from flydsl.plugins.payloads import ArgLeaf, ArgSpec
+from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
 __all__ = ["MAX_ALIGNMENT", "alignment_of", "describe_tensor", "library_of", "unit_axis"]
 
@@ -218,6 +219,31 @@ def _specification(value: object, facts: _Facts, reader: _Reader) -> ArgSpec:
         names={"kind": type(value), **reader.names},
         device=facts.device,
         read_only=facts.read_only,
+        native=_native(value, facts, unit, wide),
+    )
+
+
+def _native(value: object, facts: _Facts, unit: int, wide: tuple[bool, ...]) -> NativeRead | None:
+    """Return how machine code reads the tensor, if its library tells the same about it there."""
+    seen = exchanged(value)
+    known = (facts.address, facts.shape, facts.strides)
+    if seen is None or (seen.address, seen.shape, seen.strides) != known:
+        return None
+    axes = range(len(wide))
+    sources = [(axis, False) for axis in axes if not wide[axis]]
+    sources += [(axis, False) for axis in axes if wide[axis]]
+    sources += [(axis, True) for axis in axes if axis != unit]
+    return NativeRead(
+        "tensor",
+        type(value),
+        function=seen.function,
+        dtype=seen.dtype,
+        device=seen.device,
+        rank=len(wide),
+        alignment=alignment_of(facts.address),
+        unit=unit,
+        wide=tuple(axis for axis in axes if wide[axis]),
+        sources=tuple(sources),
     )
 
 

@@ -1,0 +1,358 @@
+"""LLVM IR of the native call path: reads Python arguments, packs them, calls the host stub.
+
+One routine serves every launcher. It has the signature of a Python builtin (``METH_FASTCALL``)
+whose `self` is a *plan*: a ``bytes`` object made by `flydsl.compiler.direct`, an array of 64-bit
+words that says what each argument must be and where its scalars go. Whatever is not as planned
+makes the routine return the plan's `MISS` object; then the Python closure looks at the arguments.
+
+The code holds no address: functions of the interpreter are words of the plan. It relies on two
+facts of CPython that `flydsl.compiler.direct` verifies: a ``bytes`` object's content begins at
+`PLAN_START`, and an object's type is the word at `TYPE_OFFSET`.
+
+Source of the tensor structures: DLPack 1.3, ``DLTensor`` and ``DLPackExchangeAPI``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from flydsl.codegen.ir_text import IrText
+
+__all__ = ["BLOCK_BYTES", "ENTRY", "PLAN_START", "TYPE_OFFSET", "Kind", "Word", "llvm_ir"]
+
+ENTRY = "fly_direct"
+BLOCK_BYTES = 1024
+"""Largest argument block of a stub that this path packs."""
+PLAN_START, TYPE_OFFSET = 32, 8
+
+
+class Word(IntEnum):
+    """Words of a plan's head; the records of the arguments follow at `RECORDS`."""
+
+    COUNT = 0
+    STUB = 1
+    CONTEXT = 2
+    DONE = 3
+    MISS = 4
+    FAIL = 5
+    STREAM = 6
+    STREAM_OFFSET = 7
+    CALL_BARE = 8
+    AS_LONG_LONG = 9
+    AS_UNSIGNED = 10
+    AS_DOUBLE = 11
+    OCCURRED = 12
+    CLEAR = 13
+    SAVE = 14
+    RESTORE = 15
+    FROM_LONG = 16
+    CALL = 17
+    GET_ATTRIBUTE = 18
+    DECREF = 19
+    INCREF = 20
+    RECORDS = 24
+
+
+class Kind(IntEnum):
+    """Word 0 of a record; word 1 is its length in words, word 2 the type wanted or 0.
+
+    ``SAME`` 3: the object. ``INTEGER`` 3, 4: range; 5: offset; 6: bytes. ``UNSIGNED`` 5: offset.
+    ``FLOAT`` 5: offset; 6: bytes. ``ATTRIBUTE`` 3: its name; 5: offset. ``CURRENT`` 5: offset.
+    ``TENSOR`` 3: exchange function; 4: data type; 5: device; 6: rank; 7: alignment; 8: unit axis
+    or -1; 9: bit mask of axes with 64-bit extents; 10: offset of the address; 11: count of leaves;
+    then one word a leaf: axis in bits 0-7, 1 for a stride in 8-15, bytes in 16-31, offset in 32-63.
+    """
+
+    IGNORE = 0
+    SAME = 1
+    INTEGER = 2
+    UNSIGNED = 3
+    FLOAT = 4
+    ATTRIBUTE = 5
+    CURRENT = 6
+    TENSOR = 7
+
+
+_DATA, _DEVICE, _RANK, _DTYPE, _SHAPE, _STRIDES, _BYTE_OFFSET = 0, 8, 16, 20, 24, 32, 40
+
+
+class _Routine(IrText):
+    """The routine's body; every method that checks leaves for ``miss`` when the check fails."""
+
+    def word(self, word: int, type_: str = "i64") -> str:
+        return self.load(type_, "%plan", 8 * word)
+
+    def field(self, word: int, type_: str = "i64") -> str:
+        return self.load(type_, "%record", 8 * word)
+
+    def require(self, condition: str, otherwise: str = "miss") -> None:
+        label = self.fresh("ok")
+        self.branch(condition, label, otherwise)
+        self.begin(label)
+
+    def jump(self, label: str) -> None:
+        self.lines.append(f"  br label %{label}")
+
+    def target(self, offset: str) -> str:
+        return self.value(f"getelementptr i8, ptr %block, i64 {offset}")
+
+    def put(self, value: str, offset: str, width: str) -> None:
+        """Store an i64 in `width` bytes of the argument block."""
+        place = self.target(offset)
+        done = self.fresh("stored")
+        for bits in (64, 32, 16):
+            fits = self.value(f"icmp eq i64 {width}, {bits // 8}")
+            here, further = self.fresh("wide"), self.fresh("narrow")
+            self.branch(fits, here, further)
+            self.begin(here)
+            part = value if bits == 64 else self.value(f"trunc i64 {value} to i{bits}")
+            self.lines.append(f"  store i{bits} {part}, ptr {place}, align 1")
+            self.jump(done)
+            self.begin(further)
+        part = self.value(f"trunc i64 {value} to i8")
+        self.lines.append(f"  store i8 {part}, ptr {place}, align 1")
+        self.jump(done)
+        self.begin(done)
+
+    def no_error(self, suspicious: str) -> None:
+        """Where `suspicious` holds, an exception may have been raised: then clear it and miss."""
+        ask, fine = self.fresh("ask"), self.fresh("fine")
+        self.branch(suspicious, ask, fine)
+        self.begin(ask)
+        error = self.value(f"call ptr {self.word(Word.OCCURRED, 'ptr')}()")
+        none = self.value(f"icmp eq ptr {error}, null")
+        self.branch(none, fine, "error")
+        self.begin(fine)
+
+    def unsigned(self, number: str) -> str:
+        """Return a Python integer as 64 bits and release it; null stands for an exception."""
+        self.require(self.value(f"icmp ne ptr {number}, null"), "error")
+        value = self.value(f"call i64 {self.word(Word.AS_UNSIGNED, 'ptr')}(ptr {number})")
+        self.lines.append(f"  call void {self.word(Word.DECREF, 'ptr')}(ptr {number})")
+        self.no_error(self.value(f"icmp eq i64 {value}, -1"))
+        return value
+
+    def current_stream(self) -> str:
+        """Return the current stream's handle, as the plan's function tells it."""
+        function = self.word(Word.STREAM, "ptr")
+        return self.unsigned(
+            self.value(f"call ptr {self.word(Word.CALL_BARE, 'ptr')}(ptr {function})")
+        )
+
+
+def _integer(out: _Routine) -> None:
+    value = out.value(f"call i64 {out.word(Word.AS_LONG_LONG, 'ptr')}(ptr %object)")
+    out.no_error(out.value(f"icmp eq i64 {value}, -1"))
+    out.require(out.value(f"icmp sge i64 {value}, {out.field(3)}"))
+    out.require(out.value(f"icmp sle i64 {value}, {out.field(4)}"))
+    out.put(value, out.field(5), out.field(6))
+
+
+def _unsigned(out: _Routine) -> None:
+    value = out.value(f"call i64 {out.word(Word.AS_UNSIGNED, 'ptr')}(ptr %object)")
+    out.no_error(out.value(f"icmp eq i64 {value}, -1"))
+    out.put(value, out.field(5), "8")
+
+
+def _float(out: _Routine) -> None:
+    value = out.value(f"call double {out.word(Word.AS_DOUBLE, 'ptr')}(ptr %object)")
+    bits = out.value(f"bitcast double {value} to i64")
+    narrow = out.value(f"fptrunc double {value} to float")
+    small = out.value(f"bitcast float {narrow} to i32")
+    # A finite value that becomes infinite is out of range. Compared as bits, because constants of
+    # floating-point types would need a data section.
+    exponent = out.value(f"and i64 {bits}, {0x7FF << 52}")
+    finite = out.value(f"icmp ne i64 {exponent}, {0x7FF << 52}")
+    infinite = out.value(f"icmp eq i32 {out.value(f'and i32 {small}, 2147483647')}, {0xFF << 23}")
+    single = out.value(f"icmp eq i64 {out.field(6)}, 4")
+    overflow = out.value(f"and i1 {finite}, {infinite}")
+    bad = out.value(f"and i1 {single}, {overflow}")
+    out.require(out.value(f"xor i1 {bad}, true"))
+    wide = out.value(f"zext i32 {small} to i64")
+    out.put(out.value(f"select i1 {single}, i64 {wide}, i64 {bits}"), out.field(5), out.field(6))
+
+
+def _attribute(out: _Routine) -> None:
+    name = out.field(3, "ptr")
+    found = out.value(f"call ptr {out.word(Word.GET_ATTRIBUTE, 'ptr')}(ptr %object, ptr {name})")
+    out.put(out.unsigned(found), out.field(5), "8")
+
+
+def _current(out: _Routine) -> None:
+    out.put(out.current_stream(), out.field(5), "8")
+
+
+def _tensor(out: _Routine) -> None:
+    status = out.value(f"call i32 {out.field(3, 'ptr')}(ptr %object, ptr %tensor)")
+    out.require(out.value(f"icmp eq i32 {status}, 0"), "error")
+    dtype = out.value(f"zext i32 {out.load('i32', '%tensor', _DTYPE)} to i64")
+    out.require(out.value(f"icmp eq i64 {dtype}, {out.field(4)}"))
+    device = out.load("i64", "%tensor", _DEVICE)
+    out.require(out.value(f"icmp eq i64 {device}, {out.field(5)}"))
+    rank = out.value(f"zext i32 {out.load('i32', '%tensor', _RANK)} to i64")
+    out.require(out.value(f"icmp eq i64 {rank}, {out.field(6)}"))
+    shape, strides = out.load("ptr", "%tensor", _SHAPE), out.load("ptr", "%tensor", _STRIDES)
+    out.require(out.value(f"icmp ne ptr {strides}, null"))
+    data = out.load("i64", "%tensor", _DATA)
+    address = out.value(f"add i64 {data}, {out.load('i64', '%tensor', _BYTE_OFFSET)}")
+    capped = out.value(f"or i64 {address}, 16")
+    lowest = out.value(f"and i64 {capped}, {out.value(f'sub i64 0, {capped}')}")
+    out.require(out.value(f"icmp eq i64 {lowest}, {out.field(7)}"))
+    out.put(address, out.field(10), "8")
+    _check_axes(out, shape, strides, rank)
+    _copy_leaves(out, shape, strides)
+
+
+def _check_axes(out: _Routine, shape: str, strides: str, rank: str) -> None:
+    """Every extent has the width, and every stride the kind, that the code was compiled for."""
+    before = out.block
+    unit, wide = out.field(8), out.field(9)
+    any_unit = out.value(f"icmp slt i64 {unit}, 0")
+    out.jump("axes")
+    out.begin("axes")
+    axis, following = "%axis", "%axis_next"
+    out.lines.append(f"  {axis} = phi i64 [ 0, %{before} ], [ {following}, %axis_done ]")
+    out.branch(out.value(f"icmp ult i64 {axis}, {rank}"), "axis_check", "leaves_begin")
+    out.begin("axis_check")
+    extent = out.value(f"load i64, ptr {out.value(f'getelementptr i64, ptr {shape}, i64 {axis}')}")
+    large = out.value(f"icmp sgt i64 {extent}, {2**31 - 1}")
+    expected = out.value(f"trunc i64 {out.value(f'lshr i64 {wide}, {axis}')} to i1")
+    out.require(out.value(f"icmp eq i1 {large}, {expected}"))
+    place = out.value(f"getelementptr i64, ptr {strides}, i64 {axis}")
+    one = out.value(f"icmp eq i64 {out.value(f'load i64, ptr {place}')}, 1")
+    is_unit = out.value(f"icmp eq i64 {axis}, {unit}")
+    # On the unit axis the stride must be one; without a unit axis none may be.
+    bad_unit = out.value(f"and i1 {is_unit}, {out.value(f'xor i1 {one}, true')}")
+    bad_other = out.value(f"and i1 {any_unit}, {one}")
+    bad = out.value(f"or i1 {bad_unit}, {bad_other}")
+    out.require(out.value(f"xor i1 {bad}, true"))
+    out.jump("axis_done")
+    out.begin("axis_done")
+    out.lines.append(f"  {following} = add i64 {axis}, 1")
+    out.jump("axes")
+    out.begin("leaves_begin")
+
+
+def _copy_leaves(out: _Routine, shape: str, strides: str) -> None:
+    before, count = out.block, out.field(11)
+    out.jump("leaves")
+    out.begin("leaves")
+    leaf, following = "%leaf", "%leaf_next"
+    out.lines.append(f"  {leaf} = phi i64 [ 0, %{before} ], [ {following}, %leaf_done ]")
+    out.branch(out.value(f"icmp ult i64 {leaf}, {count}"), "leaf_copy", "next")
+    out.begin("leaf_copy")
+    index = out.value(f"add i64 {leaf}, 12")
+    code = out.value(f"load i64, ptr {out.value(f'getelementptr i64, ptr %record, i64 {index}')}")
+    axis = out.value(f"and i64 {code}, 255")
+    width = out.value(f"and i64 {out.value(f'lshr i64 {code}, 16')}, 65535")
+    offset = out.value(f"lshr i64 {code}, 32")
+    of_stride = out.value(f"trunc i64 {out.value(f'lshr i64 {code}, 8')} to i1")
+    source = out.value(f"select i1 {of_stride}, ptr {strides}, ptr {shape}")
+    place = out.value(f"getelementptr i64, ptr {source}, i64 {axis}")
+    out.put(out.value(f"load i64, ptr {place}"), offset, width)
+    out.jump("leaf_done")
+    out.begin("leaf_done")
+    out.lines.append(f"  {following} = add i64 {leaf}, 1")
+    out.jump("leaves")
+
+
+_READERS = {
+    Kind.INTEGER: _integer,
+    Kind.UNSIGNED: _unsigned,
+    Kind.FLOAT: _float,
+    Kind.ATTRIBUTE: _attribute,
+    Kind.CURRENT: _current,
+}
+
+
+def _arguments(out: _Routine) -> None:
+    """The loop over the arguments: type check, then one reader a kind."""
+    count = out.word(Word.COUNT)
+    out.lines.append(f"  %records = getelementptr i8, ptr %plan, i64 {8 * Word.RECORDS}")
+    out.require(out.value(f"icmp eq i64 {count}, %given"))
+    before = out.block
+    out.jump("loop")
+    out.begin("loop")
+    out.lines += [
+        f"  %i = phi i64 [ 0, %{before} ], [ %i_next, %next ]",
+        f"  %record = phi ptr [ %records, %{before} ], [ %record_next, %next ]",
+    ]
+    out.branch(out.value(f"icmp ult i64 %i, {count}"), "argument", "launch")
+    out.begin("argument")
+    out.lines.append("  %slot = getelementptr ptr, ptr %args, i64 %i")
+    out.lines.append("  %object = load ptr, ptr %slot")
+    kind, wanted = out.field(0), out.field(2, "ptr")
+    actual = out.load("ptr", "%object", TYPE_OFFSET)
+    free = out.value(f"icmp eq ptr {wanted}, null")
+    fits = out.value(f"icmp eq ptr {wanted}, {actual}")
+    out.require(out.value(f"or i1 {free}, {fits}"))
+    for number, read in _READERS.items():
+        here, further = out.fresh("kind"), out.fresh("other")
+        out.branch(out.value(f"icmp eq i64 {kind}, {int(number)}"), here, further)
+        out.begin(here)
+        read(out)
+        out.jump("next")
+        out.begin(further)
+    out.branch(out.value(f"icmp eq i64 {kind}, {int(Kind.TENSOR)}"), "tensor_read", "no_tensor")
+    out.begin("no_tensor")
+    same = out.value(f"icmp eq ptr %object, {out.field(3, 'ptr')}")
+    unasked = out.value(f"icmp ne i64 {kind}, {int(Kind.SAME)}")
+    out.branch(out.value(f"or i1 {same}, {unasked}"), "next", "miss")
+    out.begin("tensor_read")
+    _tensor(out)
+    out.begin("next")
+    size = out.field(1)
+    out.lines += [
+        f"  %record_next = getelementptr i64, ptr %record, i64 {size}",
+        "  %i_next = add i64 %i, 1",
+    ]
+    out.jump("loop")
+
+
+def _launch(out: _Routine) -> None:
+    out.begin("launch")
+    offset = out.word(Word.STREAM_OFFSET)
+    out.branch(out.value(f"icmp sge i64 {offset}, 0"), "implicit", "go")
+    out.begin("implicit")
+    out.put(out.current_stream(), offset, "8")
+    out.jump("go")
+    out.begin("go")
+    # The launch may wait for room in the device's queue; other threads go on meanwhile.
+    state = out.value(f"call ptr {out.word(Word.SAVE, 'ptr')}()")
+    context = out.word(Word.CONTEXT, "ptr")
+    status = out.value(f"call i32 {out.word(Word.STUB, 'ptr')}(ptr {context}, ptr %block)")
+    out.lines.append(f"  call void {out.word(Word.RESTORE, 'ptr')}(ptr {state})")
+    out.branch(out.value(f"icmp eq i32 {status}, 0"), "done", "failed")
+    out.begin("failed")
+    wide = out.value(f"sext i32 {status} to i64")
+    number = out.value(f"call ptr {out.word(Word.FROM_LONG, 'ptr')}(i64 {wide})")
+    fail = out.word(Word.FAIL, "ptr")
+    raised = out.value(f"call ptr {out.word(Word.CALL, 'ptr')}(ptr {fail}, ptr {number})")
+    out.lines.append(f"  call void {out.word(Word.DECREF, 'ptr')}(ptr {number})")
+    out.lines.append(f"  ret ptr {raised}")
+    for label, word in (("done", Word.DONE), ("miss", Word.MISS)):
+        out.begin(label)
+        result = out.word(word, "ptr")
+        out.lines.append(f"  call void {out.word(Word.INCREF, 'ptr')}(ptr {result})")
+        out.lines.append(f"  ret ptr {result}")
+    out.begin("error")
+    out.lines.append(f"  call void {out.word(Word.CLEAR, 'ptr')}()")
+    out.jump("miss")
+
+
+def llvm_ir() -> str:
+    """Return the module that defines `ENTRY`."""
+    out = _Routine()
+    _arguments(out)
+    _launch(out)
+    return "\n".join(
+        [
+            f"define ptr @{ENTRY}(ptr %self, ptr %args, i64 %given) nounwind {{",
+            "entry:",
+            f"  %block = alloca [{BLOCK_BYTES} x i8], align 16",
+            "  %tensor = alloca [48 x i8], align 8",
+            f"  %plan = getelementptr i8, ptr %self, i64 {PLAN_START}",
+            *out.lines,
+            "}\n",
+        ]
+    )

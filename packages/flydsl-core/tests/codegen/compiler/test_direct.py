@@ -1,0 +1,323 @@
+"""The native closures accept and pack exactly what the Python closures do."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import random
+import struct
+import sys
+import threading
+
+import pytest
+
+from flydsl.compiler.arguments.scalars import describe_number, describe_static, describe_stream
+from flydsl.compiler.arguments.tensors import describe_tensor
+from flydsl.compiler.direct import Direct, make_direct
+from flydsl.compiler.dispatch import MISS, argument_format, make_closure
+from flydsl.expr import (
+    Boolean,
+    Float16,
+    Float32,
+    Float64,
+    Int8,
+    Int32,
+    Int64,
+    Stream,
+    Uint8,
+    Uint64,
+)
+from flydsl.plugins.payloads import ArgSpec
+
+STUB = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Recorder:
+    """A stub that keeps the packed arguments."""
+
+    def __init__(self, size, status=0):
+        self.blocks = []
+        self.contexts = []
+        self.status = status
+
+        def stub(context, block):
+            self.contexts.append(context)
+            self.blocks.append(ctypes.string_at(block, size))
+            return self.status
+
+        self.function = STUB(stub)
+        self.address = ctypes.cast(self.function, ctypes.c_void_p).value
+
+    def target(self, **fields):
+        failure = fields.pop("failure", lambda status: ZeroDivisionError(f"status {status}"))
+        return Direct(self.address, 4242, failure, kept=self, **fields)
+
+
+def both(specs, values, *, implicit_stream=False, check_static=True, current=lambda: 77):
+    """Return what the native and the Python closure pack for `values`; None for a miss."""
+    size = struct.calcsize(argument_format(specs, implicit_stream))
+    recorder = Recorder(size)
+    options = {"implicit_stream": implicit_stream, "check_static": check_static}
+    direct = make_direct(specs, recorder.target(current_stream=current), **options)
+    assert direct is not None
+    seen = []
+    names = {
+        "stub": lambda _, data: seen.append(data),
+        "context": 0,
+        "failure": RuntimeError,
+        "current_stream": current,
+    }
+    closure = make_closure(specs, names, **options)
+    native = None if direct(*values) is MISS else recorder.blocks[-1]
+    python = None if closure(*values) is MISS else seen[-1]
+    return native, python
+
+
+def padded(specs, block):
+    """Zero the padding between the scalars, which only the Python closure clears."""
+    layout = argument_format(specs, False)
+    return None if block is None else struct.pack(layout, *struct.unpack(layout, block))
+
+
+NUMBERS = [
+    (Int8, 5), (Uint8, 5), (Int32, 5), (Int64, 5), (Uint64, 5), (Boolean, True),
+    (Float32, 1.5), (Float64, 1.5),
+]  # fmt: skip
+EDGES = [
+    0, 1, -1, 127, 128, -128, -129, 255, 256, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32,
+    2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64 - 1, 2**64, 10**30, True, False,
+    0.0, -0.0, 1.1, 1e300, -1e300, 3.4028235677973366e38, 3.4028235677973362e38, 5e-324,
+    float("inf"), float("-inf"), float("nan"), None, "1", 1j,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "sample"), NUMBERS, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_numbers_at_the_edges_of_their_range(kind, sample):
+    spec = describe_number(sample, kind)
+    for value in EDGES:
+        native, python = both([spec], [value])
+        assert native == python, value
+
+
+def test_random_integers_of_all_widths():
+    draw = random.Random(1)
+    specs = [describe_number(1, kind) for kind in (Int8, Int32, Int64, Uint64, Uint8)]
+    for _ in range(300):
+        values = [draw.randrange(-(2**65), 2**65) >> draw.randrange(66) for _ in specs]
+        native, python = both(specs, values)
+        assert padded(specs, native) == python, values
+
+
+def test_an_index_like_that_is_no_int_is_left_to_the_python_closure():
+    class Indexed:
+        def __index__(self):
+            return 3
+
+    native, python = both([describe_number(1, Int32)], [Indexed()])
+    assert native is None
+    assert python is None
+
+
+def test_streams():
+    class Library:
+        def __init__(self, handle):
+            self.cuda_stream = handle
+
+    for sample, value in [
+        (7, 9),
+        (Stream(7), Stream(2**64 - 1)),
+        (None, None),
+        (Library(5), Library(6)),
+    ]:
+        native, python = both([describe_stream(sample)], [value])
+        assert native == python
+        assert native is not None
+    # A stream object that means the current one is for the Python closure.
+    native, python = both([describe_stream(Stream(7))], [Stream(None)])
+    assert native is None
+    assert python == struct.pack("Q", 77)
+    # An attribute that has become something else.
+    for broken in ("text", -1, None):
+        assert both([describe_stream(Library(5))], [Library(broken)])[0] is None
+
+
+def test_a_failing_current_stream_is_a_miss_and_leaves_no_exception_behind():
+    def current():
+        raise OSError("driver")
+
+    specs = [describe_number(1, Int32)]
+    recorder = Recorder(16)
+    direct = make_direct(specs, recorder.target(current_stream=current), implicit_stream=True)
+    assert direct(1) is MISS
+    assert recorder.blocks == []
+
+
+def test_the_implicit_stream_follows_the_arguments():
+    native, python = both([describe_number(1, Int32)], [3], implicit_stream=True)
+    assert native[8:] == python[8:] == struct.pack("Q", 77)
+    assert native[:4] == python[:4]
+
+
+def test_compile_time_values():
+    specs = [
+        describe_static("n", 5, None),
+        describe_static("t", (1, 2), None),
+        describe_number(1, Int32),
+    ]
+    pair = specs[1].static
+    assert both(specs, [5, pair, 3])[0] == struct.pack("i", 3)
+    assert both(specs, [True, pair, 3])[0] is None
+    # An equal tuple is only compared by the Python closure.
+    native, python = both(specs, [5, tuple([1, 2]), 3])  # noqa: C409 - a new object
+    assert native is None
+    assert python == struct.pack("i", 3)
+    assert both(specs, ["x", None, 3], check_static=False)[0] == struct.pack("i", 3)
+
+
+def test_a_wrong_number_of_arguments_is_a_miss():
+    recorder = Recorder(8)
+    direct = make_direct([describe_number(1, Int32)], recorder.target(), implicit_stream=False)
+    assert direct() is MISS
+    assert direct(1, 2) is MISS
+
+
+def test_what_only_python_can_read_has_no_native_closure():
+    recorder = Recorder(8)
+    half = describe_number(1.0, Float16)
+    assert make_direct([half], recorder.target(), implicit_stream=False) is None
+    many = [describe_number(1, Int64)] * 200
+    assert make_direct(many, recorder.target(), implicit_stream=False) is None
+    unknown = ArgSpec(key=1, ir_type="i32")
+    assert make_direct([unknown], recorder.target(), implicit_stream=False) is None
+
+
+def test_a_failed_launch_raises_what_is_behind_its_status():
+    recorder = Recorder(8, status=-7)
+    direct = make_direct([describe_number(1, Int32)], recorder.target(), implicit_stream=False)
+    with pytest.raises(ZeroDivisionError, match="status -7"):
+        direct(1)
+    recorder.status = 0
+    assert direct(1) is None
+    assert recorder.contexts == [4242, 4242]
+
+
+def test_calls_do_not_leak():
+    values = [object(), 12345678901234567890]
+    specs = [describe_static("o", values[0], None), describe_number(values[1], Uint64)]
+    recorder = Recorder(8)
+    direct = make_direct(specs, recorder.target(), implicit_stream=False)
+    watched = [None, MISS, values[0], values[1], Stream(3)]
+    direct(*values)
+    before = [sys.getrefcount(item) for item in watched]
+    for _ in range(1000):
+        direct(*values)
+        direct(1, 2)
+        direct(values[0], "text")
+    recorder.blocks.clear()
+    after = [sys.getrefcount(item) for item in watched]
+    assert all(abs(a - b) < 50 for a, b in zip(before, after, strict=True))
+
+
+def test_the_plan_keeps_what_it_refers_to():
+    recorder = Recorder(8)
+    direct = make_direct([describe_stream(Stream(1))], recorder.target(), implicit_stream=False)
+    blocks = recorder.blocks
+    del recorder
+    gc.collect()
+    direct(Stream(99))
+    assert blocks == [struct.pack("Q", 99)]
+
+
+def test_other_threads_run_during_the_launch():
+    entered, leave = threading.Event(), threading.Event()
+
+    def stub(context, block):
+        entered.set()
+        leave.wait(10)
+        return 0
+
+    function = STUB(stub)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    target = Direct(address, 0, RuntimeError, kept=function)
+    direct = make_direct([describe_number(1, Int32)], target, implicit_stream=False)
+    thread = threading.Thread(target=direct, args=(1,))
+    thread.start()
+    assert entered.wait(10)
+    leave.set()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+torch = pytest.importorskip("torch", reason="tensors that offer the exchange functions are torch's")
+
+
+def tensors():
+    base = torch.arange(240, dtype=torch.float32)
+    yield from (
+        base,
+        base[4:],
+        base[1:],
+        base[2:50],
+        base[::2],
+        base.view(12, 20),
+        base.view(12, 20).t(),
+        base.view(12, 20)[:, ::2],
+        base.view(12, 20)[:, :1],
+        base.view(12, 20)[:1],
+        base.view(240, 1),
+        base.view(1, 240),
+        base.view(1, 240).expand(5, 240),
+        base.view(3, 4, 20),
+        torch.zeros(0, 8),
+        torch.zeros(8, 0),
+        torch.zeros(1, 1, 1),
+        base.to(torch.bfloat16),
+        base.to(torch.float16),
+        base.to(torch.float8_e4m3fnuz),
+        base.to(torch.int64),
+        base > 3,
+        base.clone().requires_grad_(),
+        torch.nn.Parameter(base.clone()),
+        base[:1].expand(7),
+    )
+
+
+def test_every_tensor_against_every_specification():
+    samples = list(tensors())
+    hits = 0
+    for sample in samples:
+        spec = describe_tensor(sample)
+        for value in samples:
+            native, python = both([spec], [value])
+            assert padded([spec], native) == python, (sample.shape, value.shape, value.stride())
+            hits += native is not None
+    assert hits >= len(samples)
+
+
+def test_extents_beyond_32_bits():
+    small = torch.zeros(4)
+    # Stride 0: an extent without the memory behind it.
+    large = small.as_strided((2**31,), (0,))
+    limit = small.as_strided((2**31 - 1,), (0,))
+    other = small.as_strided((9,), (0,))
+    for sample in (large, limit):
+        spec = describe_tensor(sample)
+        for value in (large, limit, other):
+            native, python = both([spec], [value])
+            assert padded([spec], native) == python
+    assert both([describe_tensor(large)], [limit])[0] is None
+    assert both([describe_tensor(other)], [limit])[0] is not None
+
+
+def test_tensors_without_memory_of_their_own_are_left_to_python():
+    class Wrapper(torch.Tensor):
+        pass
+
+    spec = describe_tensor(torch.zeros(4))
+    assert spec.native is not None
+    wrapped = torch.zeros(4).as_subclass(Wrapper)
+    assert describe_tensor(wrapped).native is None
+    assert both([spec], [wrapped]) == (None, None)
+    assert both([spec], [torch.empty(4, device="meta")])[0] is None
