@@ -71,7 +71,7 @@ def _inputs() -> Any:
     return np.concatenate([np.array(SPECIAL, np.float32), bits, moderate, unit])
 
 
-CASES = [("gfx942", name) for name in sorted(REFERENCES)]
+CASES = [(arch, name) for arch in ("gfx942", "gfx1100", "gfx1201") for name in sorted(REFERENCES)]
 # The same instructions: a few stand for all.
 CASES += [("gfx950", name) for name in ("exp", "log", "sin", "tanh", "rsqrt")]
 

@@ -10,7 +10,7 @@ pytest.importorskip("flydsl_emu")
 pytest.importorskip("flydsl_rocdl")
 
 
-@pytest.fixture(params=["gfx942", "gfx950"])
+@pytest.fixture(params=["gfx942", "gfx950", "gfx1100", "gfx1201"])
 def target(request):
     """Name an architecture and make it the target of every launch in the test."""
     with config.scope(FLYDSL_TARGET=request.param):

@@ -102,14 +102,14 @@ BASE = {
     ],
     ids=["tile", "tiles", "row", "wide", "half", "permuted-k", "permuted-n"],
 )
-def test_a_product_matches(each_target, change, shape, threads):
+def test_a_product_matches(mfma_target, change, shape, threads):
     permutation = change.get("permutation")
     if permutation:
         change = dict(change, permutation=tuple(p and fx.make_layout(*p) for p in permutation))
     check({**BASE, **change}, shape, threads)
 
 
-def test_bfloat16(each_target):
+def test_bfloat16(mfma_target):
     plan = {**BASE, "element": fx.BFloat16}
     check(plan, (32, 32, 32), 256, dtype=ml_dtypes.bfloat16)
 
@@ -120,12 +120,12 @@ def test_every_traversal_order_gives_the_product(order):
     check(plan, (64, 96, 64), 256, seed=ORDERS.index(order))
 
 
-def test_a_traversal_layout_gives_the_product(each_target):
+def test_a_traversal_layout_gives_the_product(mfma_target):
     layout = fx.make_layout((4, 3, 2), (6, 2, 1))
     check({**BASE, "gemm": {"traversal_layout": layout}}, (64, 96, 64), 256)
 
 
-def test_the_callback_sees_every_step_in_order(each_target):
+def test_the_callback_sees_every_step_in_order(mfma_target):
     seen = []
 
     def note(atom, step):
@@ -227,7 +227,7 @@ def facts(found: fx.Constexpr[object]):
     facts_kernel(found).launch(grid=1, block=256)
 
 
-def test_properties_and_refusals(each_target):
+def test_properties_and_refusals(mfma_target):
     found = Plan()
     found["refusals"] = refusals
     facts(found)

@@ -123,6 +123,11 @@ class MatrixShape:
     passes: int = 0
     blocks: int = 1
 
+    @property
+    def family(self) -> str:
+        """First part of the intrinsic's name: ``mfma`` or ``wmma``."""
+        return self.intrinsic.partition(".")[0]
+
     def __str__(self) -> str:
         ab = self.a if self.a == self.b else f"{self.a} x {self.b}"
         return f"{self.m}x{self.n}x{self.k} {ab} -> {self.acc}"

@@ -44,9 +44,10 @@ def _check(operation: mfma.MFMA) -> None:
     facts = amd_facts("MFMA")
     a, b = (INSTRUCTION_TYPES.get(e, e) for e in (operation.a, operation.b))
     wanted = MatrixShape(operation.m, operation.n, operation.k, a, b, operation.acc, "")
-    if str(wanted) not in {str(shape) for shape in facts.matrix}:
+    known = [str(shape) for shape in facts.matrix if shape.family == "mfma"]
+    if str(wanted) not in known:
         raise TargetError(
-            f"{facts.name} has no matrix instruction {wanted}",
+            f"{facts.name} has no matrix instruction {wanted} for MFMA",
             code="FLY-T634",
-            allowed=", ".join(str(shape) for shape in facts.matrix),
+            allowed=", ".join(known) or "none: this architecture has no MFMA",
         )

@@ -28,13 +28,14 @@ def _find(low: Lowering, op: Any, parameters: list[str]) -> MatrixShape:
     m, n, k = (int(p) for p in parameters[:3])
     a, b = (INSTRUCTION_TYPES.get(p, p) for p in parameters[3:5])
     acc = parameters[5]
-    for shape in low.facts.matrix:
+    known = [shape for shape in low.facts.matrix if shape.family == "mfma"]
+    for shape in known:
         if (shape.m, shape.n, shape.k, shape.a, shape.b, shape.acc) == (m, n, k, a, b, acc):
             return shape
     wanted = MatrixShape(m, n, k, a, b, acc, "")
     raise refuse(
         op, f"{low.target.arch} has no matrix instruction {wanted}", code="FLY-T634",
-        allowed=", ".join(str(s) for s in low.facts.matrix),
+        allowed=", ".join(str(s) for s in known) or "none: this architecture has no MFMA",
     )  # fmt: skip
 
 

@@ -169,6 +169,10 @@ def test_matrix_operations_are_checked_for_the_architecture(tracing: Tracing) ->
         assert "16x16x16 f16 -> f32" in caught.value.allowed
     with tracing("gfx950"):
         rocdl.MFMA(16, 16, 32, Float16)
+    # WMMA has this shape, which is another instruction.
+    with tracing("gfx1100"), pytest.raises(TargetError, match="16x16x16 f16 -> f32") as caught:
+        rocdl.MFMA(16, 16, 16, Float16)
+    assert "no MFMA" in caught.value.allowed
     assert str(rocdl.MFMA(16, 16, 32, Float16)) == "mfma<16,16,32,f16,f16,f32>"
 
 
