@@ -18,11 +18,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flydsl_emu.debug import Trace, breakpoint_at, diff, trace, tracing
     from flydsl_emu.report import ExecutionReport, collect, last_report
-    from flydsl_emu.sanitizer import Finding, SanitizerReport, check_code_object
+    from flydsl_emu.sanitizer import (
+        Finding,
+        SanitizerError,
+        SanitizerReport,
+        check_code_object,
+        sanitize,
+    )
 
 __all__ = [
     "ExecutionReport",
     "Finding",
+    "SanitizerError",
     "SanitizerReport",
     "Trace",
     "breakpoint_at",
@@ -30,6 +37,7 @@ __all__ = [
     "collect",
     "diff",
     "last_report",
+    "sanitize",
     "trace",
     "tracing",
 ]
@@ -37,9 +45,10 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Trace", "breakpoint_at", "diff", "trace", "tracing"), "flydsl_emu.debug"),
     "ExecutionReport": "flydsl_emu.report",
-    "Finding": "flydsl_emu.sanitizer",
-    "SanitizerReport": "flydsl_emu.sanitizer",
-    "check_code_object": "flydsl_emu.sanitizer",
+    **dict.fromkeys(
+        ("Finding", "SanitizerError", "SanitizerReport", "check_code_object", "sanitize"),
+        "flydsl_emu.sanitizer",
+    ),
     "collect": "flydsl_emu.report",
     "last_report": "flydsl_emu.report",
 }

@@ -70,4 +70,6 @@ def observers_of(
     if not watchers:
         return None
     found = [made for w in watchers if (made := w(kernel, geometry, allocations)) is not None]
+    # The sanitizer may run an instruction more than once: what it runs must be the plain one.
+    found.sort(key=lambda observer: not getattr(observer, "innermost", False))
     return Observers(found) if found else None

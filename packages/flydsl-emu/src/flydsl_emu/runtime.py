@@ -20,10 +20,10 @@ from flydsl.runtime.abi import (
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.dispatch import LoadedCode, LoadedKernel
 from flydsl_emu.execution import Allocation, Geometry
-from flydsl_emu.observers import observers_of
+from flydsl_emu.observers import Observers, observers_of
 from flydsl_emu.report.collecting import remember
 from flydsl_emu.report.constants import constants_of
-from flydsl_emu.settings import DEVICES, STEP_LIMIT
+from flydsl_emu.settings import DEVICES, SANITIZE, STEP_LIMIT
 
 __all__ = ["EmulatorModule", "EmulatorRuntime", "create"]
 
@@ -167,6 +167,8 @@ class EmulatorRuntime:
         allocations = [*self._extents(launch, kernel), *self._shared]
         allocations += [allocation for _, allocation in self._owned.values()]
         observers = observers_of(kernel, geometry, tuple(allocations))
+        if SANITIZE.get():
+            observers = _sanitized(observers, kernel, geometry, tuple(allocations))
         record = None
         try:
             record = kernel.launch(geometry, kernarg, allocations, STEP_LIMIT.get(), observers)
@@ -236,6 +238,21 @@ class EmulatorRuntime:
             yield
         finally:
             self._shared.remove(allocation)
+
+
+def _sanitized(
+    observers: Observers | None,
+    kernel: LoadedKernel,
+    geometry: Geometry,
+    allocations: tuple[Allocation, ...],
+) -> Observers | None:
+    """Add the checks that FLYDSL_SANITIZE asks for."""
+    from flydsl_emu.sanitizer import demanded
+
+    checks = demanded(kernel, geometry, allocations)
+    if checks is None:
+        return observers
+    return Observers([checks, *(observers.members if observers is not None else ())])
 
 
 def _check(kernel: LoadedKernel, geometry: Geometry) -> None:

@@ -13,11 +13,13 @@ from flydsl_emu.execution.arguments import Arguments
 from flydsl_emu.execution.geometry import Geometry
 from flydsl_emu.semantics.generation import generation
 
-__all__ = ["user_sgprs", "work_items", "workgroup_registers"]
+__all__ = ["initialised_scalars", "user_sgprs", "work_items", "workgroup_registers"]
 
 Array = Any
 
 _TTMP0 = 108
+# Registers of each user SGPR that a kernel may ask for, by bit of the properties.
+_USER_WORDS = (4, 2, 2, 2, 2, 2, 1)
 
 
 def user_sgprs(kernel: Kernel, arguments: Arguments) -> tuple[list[int], int]:
@@ -46,6 +48,15 @@ def user_sgprs(kernel: Kernel, arguments: Arguments) -> tuple[list[int], int]:
         offset = 4 * (descriptor.preload_offset + k)
         words.append(struct.unpack_from("<I", arguments.data, offset)[0])
     return words, max(len(words), descriptor.user_sgprs)
+
+
+def initialised_scalars(kernel: Kernel) -> frozenset[int]:
+    """Return the scalar registers that hold something when a wave starts, by encoding."""
+    descriptor = kernel.descriptor
+    words = sum(n for bit, n in enumerate(_USER_WORDS) if descriptor.properties >> bit & 1)
+    first = max(words + descriptor.preload_length, descriptor.user_sgprs)
+    numbers = (code for code, _, _ in workgroup_registers(kernel, first))
+    return frozenset((*range(first), *numbers))
 
 
 def _halves(value: int) -> tuple[int, int]:

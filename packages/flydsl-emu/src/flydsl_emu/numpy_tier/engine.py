@@ -123,6 +123,7 @@ class Batch:
             self.blocks.clear()
         self._wraps = ()
         self.machine.observe = None
+        self.machine.watch = None
 
     def _bound(self, pc: int) -> BoundBlock:
         block = self.program.block(pc)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,13 +20,35 @@ from flydsl_emu.numpy_tier.matrices import Matrices
 from flydsl_emu.numpy_tier.state import State
 from flydsl_emu.semantics.atomics import OPERATIONS
 
-__all__ = ["LocalMemory", "MemoryAccess"]
+__all__ = ["LocalMemory", "MemoryAccess", "Watch"]
 
 Array = Any
 
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 
 Observer = Callable[[str, Array, int, Array, bool], None]
+
+
+class Watch(Protocol):
+    """Sees accesses in detail, before they happen.
+
+    `offsets` are byte offsets of the accessing lanes in the space's array (for ``"global"``: in
+    host memory from address `FIRST`), `lanes` their flat numbers in the batch, None for all.
+    """
+
+    def read(self, space: str, offsets: Array, total: int, lanes: Array | None) -> None:
+        """See a load of `total` bytes per lane."""
+        ...
+
+    def write(
+        self, space: str, offsets: Array, size: int, values: Sequence[Array], lanes: Array | None
+    ) -> None:
+        """See a store of the low `size` bytes of each value, one after the other."""
+        ...
+
+    def update(self, space: str, offsets: Array, size: int, lanes: Array | None) -> None:
+        """See an atomic access of `size` bytes."""
+        ...
 
 
 @dataclass(slots=True)
@@ -65,6 +87,7 @@ class MemoryAccess(Matrices):
         self.allocations = allocations
         self.local = {"lds": lds, "scratch": scratch}
         self.observe: Observer | None = None
+        self.watch: Watch | None = None
 
     def _lanes(self, mask: Array | None) -> Array | None:
         """Return the flat indices of the lanes that access; None for all of them."""
@@ -129,6 +152,8 @@ class MemoryAccess(Matrices):
             return self._flat_load(address, size, count, mask)
         lanes = self._lanes(mask)
         data, offsets = self._locate(space, address, lanes, size * count, False)
+        if self.watch is not None:
+            self.watch.read(space, offsets, size * count, lanes)
         values = _read(data, offsets, size, count)
         shape = (self.state.waves, self.lane_count)
         if lanes is None:
@@ -156,7 +181,10 @@ class MemoryAccess(Matrices):
         if lanes is not None and not lanes.size:
             return
         data, offsets = self._locate(space, address, lanes, size * len(values), True)
-        _write(data, offsets, size, [self._chosen(x, lanes) for x in values])
+        chosen = [self._chosen(x, lanes) for x in values]
+        if self.watch is not None:
+            self.watch.write(space, offsets, size, chosen, lanes)
+        _write(data, offsets, size, chosen)
 
     def _apertures(self, address: Array, mask: Array | None) -> list[tuple[str, Array, Array]]:
         """Split flat accesses by space: ``(space, addresses, mask)``."""
@@ -244,6 +272,8 @@ class MemoryAccess(Matrices):
             bad = int(np.argmax((offsets & (size - 1)) != 0))
             fault = KernelFault(f"an atomic of {size} bytes is not aligned to its size", "FLY-U719")
             raise self._placed(fault, lanes, bad)
+        if self.watch is not None:
+            self.watch.update(space, offsets, size, lanes)
         memory = flat_view(size) if data is None else data.view(f"u{size}")
         index = offsets >> _SHIFT[size]
         values = [self._chosen(x, lanes) for x in operands]

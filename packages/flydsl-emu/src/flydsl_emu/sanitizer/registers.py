@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from flydsl_emu.decode import EXEC, M0, SCC, VCC, Instruction, Operand
 from flydsl_emu.semantics.catalogue import find
+from flydsl_emu.semantics.layout import Layout, returns_old
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 
 __all__ = ["AGPR", "SCALAR", "Effects", "effects", "register_name", "registers_of"]
@@ -85,9 +86,22 @@ class _Plan:
     partial: bool
 
 
-def effects(i: Instruction) -> Effects:
-    """Return the registers that `i` reads and writes."""
-    plan = _plan(i.name, len(i.operands), bool(i.mods.get("lds")), bool(i.mods.get("sc0")))
+def effects(i: Instruction, lanes: int = 64) -> Effects:
+    """Return the registers that `i` reads and writes.
+
+    Args:
+        i: The instruction.
+        lanes: Lanes of a wave: with 32, VCC and EXEC as implied operands are one register.
+    """
+    if i.parts:
+        halves = [effects(part, lanes) for part in i.parts]
+        return Effects(
+            tuple(r for half in halves for r in half.uses),
+            tuple(r for half in halves for r in half.defs),
+        )
+    plan = _plan(
+        i.name, len(i.operands), bool(i.mods.get("lds")), returns_old(i), 2 if lanes > 32 else 1
+    )
     operands = i.operands
     uses, defs = plan.implicit_uses, plan.implicit_defs
     for at in plan.uses:
@@ -116,42 +130,42 @@ def _keeps_some(i: Instruction) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _plan(name: str, operands: int, to_lds: bool, returns: bool) -> _Plan:
+def _plan(name: str, operands: int, to_lds: bool, returns: bool, words: int) -> _Plan:
     semantics = find(name)
     if semantics is None:
         return _guess(name, operands)
-    return _from_signature(semantics, operands, to_lds, returns)
+    # A stand-in with one register for each operand tells which tokens take which.
+    registers = tuple(Operand("v", k) for k in range(operands))
+    mods = {"lds": int(to_lds), "sc0": int(returns)}
+    layout = Layout(Instruction(0, 4, "", name, "", registers, mods), semantics)
+    return _from_signature(semantics, layout, operands, to_lds, words)
 
 
-def _from_signature(s: Semantics, operands: int, to_lds: bool, returns: bool) -> _Plan:
+def _from_signature(s: Semantics, layout: Layout, operands: int, to_lds: bool, words: int) -> _Plan:
     defs: list[int] = []
     shared: list[int] = []
     implicit_defs: tuple[int, ...] = ()
-    at = 0
-    for token in s.results:
+    for k, token in enumerate(s.results):
         prefix, _, kind = token.rpartition(".")
         if kind == "scc":
             implicit_defs += _SCC
         elif kind in ("exec", "execbits"):
-            implicit_defs += _EXEC
-        elif kind in ("branch", "jump") or (kind == "regs" and to_lds):
-            continue
-        elif prefix in ("returned", "replaced") and not returns:
-            # Without the old value returned the operand is data only (or is not there).
-            continue
-        else:
-            defs.append(at)
+            implicit_defs += _EXEC[:words]
+        operand = layout.result(k)
+        if operand is not None:
+            defs.append(operand.index)
             if prefix in ("both", "replaced"):
-                shared.append(at)
-            at += 1
-    uses = [*shared, *range(at, operands)]
-    implicit_uses, partial = _implicit(s, defs, to_lds)
+                shared.append(operand.index)
+    uses = [*shared, *(n for n in range(operands) if n not in defs)]
+    implicit_uses, partial = _implicit(s, defs, to_lds, words)
     if partial:
         uses += defs[:1]
     return _Plan(tuple(uses), tuple(defs), implicit_uses, implicit_defs, partial)
 
 
-def _implicit(s: Semantics, defs: list[int], to_lds: bool) -> tuple[tuple[int, ...], bool]:
+def _implicit(
+    s: Semantics, defs: list[int], to_lds: bool, words: int
+) -> tuple[tuple[int, ...], bool]:
     """Return implicit source registers and whether the first result is a source too."""
     registers: tuple[int, ...] = ()
     partial = s.keeps_high
@@ -161,9 +175,11 @@ def _implicit(s: Semantics, defs: list[int], to_lds: bool) -> tuple[tuple[int, .
         if token == "scc":
             registers += _SCC
         elif token == "vcc":
-            registers += _VCC
-        elif token == "exec" and s.results and s.results[0] in ("branch", "u64"):
-            registers += _EXEC
+            registers += _VCC[:words]
+        elif (
+            token == "exec" and s.results and (s.results[0] == "branch" or "execbits" in s.results)
+        ):
+            registers += _EXEC[:words]
         elif token == "m0" and (to_lds or "_lds_" in s.name):
             registers += _M0
         elif token == "old" or (token == "oldregs" and _reads_old(s)):

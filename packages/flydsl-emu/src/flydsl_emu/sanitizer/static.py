@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from flydsl_emu.codeobject import Kernel, read_code_object
 from flydsl_emu.decode import Instruction, decode
+from flydsl_emu.execution import Program
 from flydsl_emu.sanitizer.counters import CounterModel, counter_model
 from flydsl_emu.sanitizer.findings import Finding, Place, SanitizerReport
 from flydsl_emu.sanitizer.flow import blocks_of
@@ -13,7 +14,7 @@ from flydsl_emu.sanitizer.registers import effects, register_name
 from flydsl_emu.sanitizer.spacing import SpacingHazard, missing_wait_states
 from flydsl_emu.sanitizer.waits import WaitHazard, missing_waits
 
-__all__ = ["check_code_object", "check_instructions", "check_kernel"]
+__all__ = ["check_code_object", "check_kernel", "check_program"]
 
 
 def check_code_object(hsaco: bytes) -> SanitizerReport:
@@ -26,48 +27,73 @@ def check_code_object(hsaco: bytes) -> SanitizerReport:
         TargetError: Not a code object, or of an architecture that the sanitizer does not know.
     """
     report = SanitizerReport([])
-    for kernel in read_code_object(hsaco).kernels.values():
-        report.add(check_kernel(kernel))
+    code = read_code_object(hsaco)
+    lines = code.line_table()
+    for kernel in code.kernels.values():
+        report.add(check_kernel(kernel, lines.find))
     return report
 
 
-def check_kernel(kernel: Kernel) -> list[Finding]:
-    """Check one kernel; see `check_code_object`."""
-    instructions = decode(kernel.arch, kernel.code, 0)
-    return check_instructions(kernel.name, kernel.arch, instructions)
-
-
-def check_instructions(
-    kernel: str, arch: str, instructions: Sequence[Instruction]
+def check_kernel(
+    kernel: Kernel, source: Callable[[int], object | None] | None = None
 ) -> list[Finding]:
-    """Check decoded code whose first instruction is at address 0.
+    """Check one kernel; see `check_code_object`.
 
     Args:
-        kernel: Name for the findings.
-        arch: Architecture.
-        instructions: In address order.
+        kernel: The kernel.
+        source: Gives the source line of an address in the code object, or None.
     """
-    model = counter_model(arch)
-    registers = [effects(i) for i in instructions]
+    instructions = decode(kernel.arch, kernel.code, kernel.address)
+    return _check(kernel, instructions, kernel.address, source)
+
+
+def check_program(
+    program: Program, source: Callable[[int], object | None] | None = None
+) -> list[Finding]:
+    """Check a kernel that is loaded already.
+
+    Args:
+        program: The kernel at its load address.
+        source: Gives the source line of a loaded address, or None.
+    """
+    return _check(program.kernel, program.instructions, program.base, source)
+
+
+def _check(
+    kernel: Kernel,
+    instructions: Sequence[Instruction],
+    base: int,
+    source: Callable[[int], object | None] | None,
+) -> list[Finding]:
+    model = counter_model(kernel.arch)
+    registers = [effects(i, kernel.wave_size) for i in instructions]
     blocks = blocks_of(instructions)
-    places = _Places(instructions)
+    places = _Places(instructions, base, source)
     found: dict[tuple[str, int, int], Finding] = {}
     for wait in missing_waits(instructions, registers, blocks, model):
         key = ("FLY-U731", wait.at, wait.source)
-        found.setdefault(key, _wait_finding(kernel, wait, model, places))
-    for spacing in missing_wait_states(arch, instructions, registers, blocks):
+        found.setdefault(key, _wait_finding(kernel.name, wait, model, places))
+    for spacing in missing_wait_states(kernel.arch, instructions, registers, blocks):
         key = ("FLY-U732", spacing.at, spacing.source)
-        found.setdefault(key, _spacing_finding(kernel, spacing, places))
+        found.setdefault(key, _spacing_finding(kernel.name, spacing, places))
     return list(found.values())
 
 
 class _Places:
-    def __init__(self, instructions: Sequence[Instruction]) -> None:
+    def __init__(
+        self,
+        instructions: Sequence[Instruction],
+        base: int,
+        source: Callable[[int], object | None] | None,
+    ) -> None:
         self._instructions = instructions
+        self._base = base
+        self._source = source
 
     def __call__(self, at: int) -> Place:
         i = self._instructions[at]
-        return Place(i.pc, str(i))
+        line = self._source(i.pc) if self._source is not None else None
+        return Place(i.pc - self._base, str(i), None if line is None else str(line))
 
 
 def _wait_finding(kernel: str, hazard: WaitHazard, model: CounterModel, at: _Places) -> Finding:

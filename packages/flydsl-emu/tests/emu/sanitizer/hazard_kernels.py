@@ -171,12 +171,88 @@ LANES = """
   ret void
 """
 # Atomics with and without a result, and a flag between workgroups.
-ATOMICS = """
+ATOMICS = f"""
+  store float 0.0, ptr addrspace(3) @tile
+  {FENCED}
   %old = atomicrmw add ptr addrspace(1) %xp, i32 1 syncscope("agent") acq_rel
   %q = atomicrmw fadd ptr addrspace(3) @tile, float 1.0 syncscope("workgroup") monotonic
   %c = uitofp i32 %old to float
   %r = fadd float %c, %q
   store float %r, ptr addrspace(1) %yp
+  ret void
+"""
+# A tree over the waves: each barrier orders accesses of different waves.
+REDUCE = f"""
+  %v = load float, ptr addrspace(1) %xp
+  %slot = getelementptr float, ptr addrspace(3) @tile, i32 %t
+  store float %v, ptr addrspace(3) %slot
+  {FENCED}
+  %in128 = icmp ult i32 %t, 128
+  br i1 %in128, label %add128, label %after128
+add128:
+  %p128 = getelementptr float, ptr addrspace(3) %slot, i32 128
+  %a128 = load float, ptr addrspace(3) %p128
+  %s128 = fadd float %v, %a128
+  store float %s128, ptr addrspace(3) %slot
+  br label %after128
+after128:
+  {FENCED}
+  %in64 = icmp ult i32 %t, 64
+  br i1 %in64, label %add64, label %after64
+add64:
+  %p64 = getelementptr float, ptr addrspace(3) %slot, i32 64
+  %a64 = load float, ptr addrspace(3) %p64
+  %b64 = load float, ptr addrspace(3) %slot
+  %s64 = fadd float %b64, %a64
+  store float %s64, ptr addrspace(3) %slot
+  br label %after64
+after64:
+  {FENCED}
+  %low = and i32 %t, 63
+  %from = getelementptr float, ptr addrspace(3) @tile, i32 %low
+  %w = load float, ptr addrspace(3) %from
+  store float %w, ptr addrspace(1) %yp
+  ret void
+"""
+# Half words: neighbours in one dword belong to different threads.
+NARROW = f"""
+  %xh = getelementptr half, ptr addrspace(1) %x, i64 %i64
+  %v = load half, ptr addrspace(1) %xh
+  %slot = getelementptr half, ptr addrspace(3) @tile, i32 %t
+  store half %v, ptr addrspace(3) %slot
+  {FENCED}
+  %mirror = sub i32 255, %t
+  %far = getelementptr half, ptr addrspace(3) @tile, i32 %mirror
+  %w = load half, ptr addrspace(3) %far
+  %r = fadd half %w, %v
+  %yh = getelementptr half, ptr addrspace(1) %y, i64 %i64
+  store half %r, ptr addrspace(1) %yh
+  ret void
+"""
+# One buffer: a barrier before each read and one before the next write.
+SINGLE = f"""
+  %slot = getelementptr float, ptr addrspace(3) @tile, i32 %t
+  %mirror = sub i32 255, %t
+  %far = getelementptr float, ptr addrspace(3) @tile, i32 %mirror
+  br label %step
+step:
+  %k = phi i32 [ 0, %entry ], [ %next, %step ]
+  %sum = phi float [ 0.0, %entry ], [ %more, %step ]
+  %off = mul i32 %k, 256
+  %j = add i32 %off, %t
+  %j64 = zext i32 %j to i64
+  %p = getelementptr float, ptr addrspace(1) %x, i64 %j64
+  %v = load float, ptr addrspace(1) %p
+  store float %v, ptr addrspace(3) %slot
+  {FENCED}
+  %w = load float, ptr addrspace(3) %far
+  %more = fadd float %sum, %w
+  {FENCED}
+  %next = add i32 %k, 1
+  %again = icmp slt i32 %next, %n
+  br i1 %again, label %step, label %done
+done:
+  store float %more, ptr addrspace(1) %yp
   ret void
 """
 
@@ -188,6 +264,9 @@ KERNELS: dict[str, str] = {
     "transfer": kernel(TRANSFER, LDS),
     "lanes": kernel(LANES),
     "atomics": kernel(ATOMICS, LDS),
+    "reduce": kernel(REDUCE, LDS),
+    "narrow": kernel(NARROW, LDS),
+    "single": kernel(SINGLE, LDS),
 }
 
 # Matrix instructions -----------------------------------------------------------------------------
