@@ -62,6 +62,9 @@ class Kernel:
         vgprs, agprs, sgprs: Registers as the metadata counts them (vgprs include agprs).
         wave_size: Lanes per wave.
         max_threads: Largest workgroup the kernel was compiled for.
+        vgpr_spills, sgpr_spills: Registers spilled to scratch.
+        text: Contents of the section that holds the code, for functions that it calls.
+        text_address: Virtual address of the section.
     """
 
     name: str
@@ -78,6 +81,8 @@ class Kernel:
     max_threads: int
     vgpr_spills: int = 0
     sgpr_spills: int = 0
+    text: bytes = b""
+    text_address: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,4 +199,6 @@ def _kernel(elf: ElfFile, arch: str, entry: Mapping[str, Any]) -> Kernel:
         max_threads=int(entry.get(".max_flat_workgroup_size", 1024)),
         vgpr_spills=int(entry.get(".vgpr_spill_count", 0)),
         sgpr_spills=int(entry.get(".sgpr_spill_count", 0)),
+        text=text.data,
+        text_address=text.address,
     )

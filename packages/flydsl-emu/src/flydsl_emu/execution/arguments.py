@@ -8,13 +8,17 @@ import struct
 from flydsl_emu.codeobject import Kernel
 from flydsl_emu.execution.geometry import Geometry
 from flydsl_emu.execution.hidden import hidden_arguments
-from flydsl_emu.execution.host import Allocation
+from flydsl_emu.execution.host import PRIVATE_APERTURE, SHARED_APERTURE, Allocation
 
 __all__ = ["Arguments"]
 
+# The queue that a kernel sees: all zero but the apertures, which amd_queue_t holds here.
+_QUEUE_SIZE = 256
+_QUEUE_APERTURES = 0x40
+
 
 class Arguments:
-    """Kernel arguments, dispatch packet and their memory.
+    """Kernel arguments, dispatch packet, queue and their memory.
 
     Args:
         kernel: The kernel.
@@ -24,14 +28,15 @@ class Arguments:
     """
 
     def __init__(self, kernel: Kernel, base: int, geometry: Geometry, kernarg: bytes) -> None:
+        queue = bytearray(_QUEUE_SIZE)
+        struct.pack_into("<II", queue, _QUEUE_APERTURES, SHARED_APERTURE, PRIVATE_APERTURE)
+        self.queue, self.queue_address = _placed(bytes(queue))
         size = max(kernel.descriptor.kernarg_size, len(kernarg), 16)
         data = bytearray(size)
         data[: len(kernarg)] = kernarg
-        for offset, value in hidden_arguments(kernel, geometry):
+        for offset, value in hidden_arguments(kernel, geometry, self.queue_address):
             data[offset : offset + len(value)] = value
-        self.kernarg = ctypes.create_string_buffer(bytes(data), size + 64)
-        self.address = (ctypes.addressof(self.kernarg) + 63) & ~63
-        ctypes.memmove(self.address, bytes(data), size)
+        self.kernarg, self.address = _placed(bytes(data))
         self.data = bytes(data)
         grid = [g * b for g, b in zip(geometry.grid, geometry.block, strict=True)]
         packet = struct.pack(
@@ -48,10 +53,17 @@ class Arguments:
             0,
             0,
         )
-        self.packet = ctypes.create_string_buffer(packet, 64 + 64)
-        self.packet_address = (ctypes.addressof(self.packet) + 63) & ~63
-        ctypes.memmove(self.packet_address, packet, 64)
+        self.packet, self.packet_address = _placed(packet)
         self.ranges = (
             Allocation(self.address, self.address + size, False, ".arguments"),
             Allocation(self.packet_address, self.packet_address + 64, False, ".dispatch packet"),
+            Allocation(self.queue_address, self.queue_address + _QUEUE_SIZE, False, ".queue"),
         )
+
+
+def _placed(data: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    """Return a buffer that holds `data` at an address divisible by 64, and that address."""
+    buffer = ctypes.create_string_buffer(data, len(data) + 64)
+    address = (ctypes.addressof(buffer) + 63) & ~63
+    ctypes.memmove(address, data, len(data))
+    return buffer, address

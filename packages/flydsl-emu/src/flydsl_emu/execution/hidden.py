@@ -12,11 +12,11 @@ from flydsl_emu.execution.host import PRIVATE_APERTURE, SHARED_APERTURE
 __all__ = ["hidden_arguments"]
 
 
-def hidden_arguments(kernel: Kernel, geometry: Geometry) -> Iterator[tuple[int, bytes]]:
+def hidden_arguments(kernel: Kernel, geometry: Geometry, queue: int) -> Iterator[tuple[int, bytes]]:
     """Yield ``(offset, bytes)`` of every hidden argument that has a value.
 
     Grids are whole workgroups, so remainders are zero. Pointers to services that the emulator does
-    not run (host calls, heap, printf buffer) stay null.
+    not run (host calls, heap, printf buffer) stay null. `queue` is the address of the queue.
     """
     grid, block = geometry.grid, geometry.block
     axes = {"x": 0, "y": 1, "z": 2}
@@ -26,6 +26,7 @@ def hidden_arguments(kernel: Kernel, geometry: Geometry) -> Iterator[tuple[int, 
         "hidden_dynamic_lds_size": geometry.dynamic_lds,
         "hidden_private_base": PRIVATE_APERTURE,
         "hidden_shared_base": SHARED_APERTURE,
+        "hidden_queue_ptr": queue,
     }
     for axis, k in axes.items():
         values[f"hidden_block_count_{axis}"] = grid[k]

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from flydsl.errors import TargetError
 from flydsl_emu.codeobject import Kernel
-from flydsl_emu.decode import Instruction, decode
+from flydsl_emu.decode import Instruction, decode, decode_one
 from flydsl_emu.execution.barriers import SPLIT_BARRIERS
 from flydsl_emu.semantics.control import END
 
 __all__ = ["Block", "Program"]
 
+_EXITS = frozenset(("s_setpc_b64", "s_endpgm", "s_branch"))
 _JUMPS = frozenset(("s_setpc_b64", "s_swappc_b64", "s_call_b64"))
 
 
@@ -47,20 +48,43 @@ class Program:
     Attributes:
         kernel: The kernel.
         base: Address at which its first instruction was loaded.
-        instructions: In address order.
+        instructions: The kernel's own, in address order. Functions that it calls are decoded when
+            they are first run.
     """
 
     kernel: Kernel
     base: int
     instructions: list[Instruction] = field(init=False)
-    _index: dict[int, int] = field(init=False)
-    _leaders: set[int] = field(init=False)
+    _index: dict[int, tuple[list[Instruction], int]] = field(init=False, default_factory=dict)
+    _leaders: set[int] = field(init=False, default_factory=set)
     _blocks: dict[int, Block] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.instructions = decode(self.kernel.arch, self.kernel.code, self.base)
-        self._index = {i.pc: n for n, i in enumerate(self.instructions)}
-        self._leaders = {i.target for i in self.instructions if i.target is not None}
+        self._enter(self.instructions)
+
+    def _enter(self, instructions: list[Instruction]) -> None:
+        for n, i in enumerate(instructions):
+            self._index[i.pc] = instructions, n
+            if i.target is not None:
+                self._leaders.add(i.target)
+
+    def _function(self, pc: int) -> bool:
+        """Decode the function at `pc`, if there is one in the kernel's section."""
+        kernel = self.kernel
+        start = self.base - kernel.address + kernel.text_address
+        at, found = pc - start, list[Instruction]()
+        farthest = 0
+        while 0 <= at < len(kernel.text):
+            i = decode_one(kernel.arch, kernel.text[at : at + 16], start + at)
+            found.append(i)
+            farthest = max(farthest, i.target or 0)
+            at += i.size
+            # What follows an exit belongs to it only if something before jumps there.
+            if i.name in _EXITS and farthest < start + at:
+                break
+        self._enter(found)
+        return bool(found)
 
     def block(self, pc: int) -> Block:
         """Return the block that starts at `pc`.
@@ -74,22 +98,22 @@ class Program:
         return found
 
     def _build(self, pc: int) -> Block:
-        at = self._index.get(pc)
-        if at is None:
+        if pc not in self._index and not self._function(pc):
             raise TargetError(
                 f"kernel {self.kernel.name!r} left its own code",
                 code="FLY-U715",
                 value=f"pc {pc:#x}",
             )
+        instructions, at = self._index[pc]
         body: list[Instruction] = []
-        for i in self.instructions[at:]:
+        for i in instructions[at:]:
             if i.pc != pc and i.pc in self._leaders:
                 return Block(pc, i.pc, tuple(body), "fall", None)
             end = _ending(i)
             if end is not None:
                 return Block(pc, i.pc + i.size, tuple(body), end, i)
             body.append(i)
-        end_pc = self.instructions[-1].pc + self.instructions[-1].size
+        end_pc = instructions[-1].pc + instructions[-1].size
         return Block(pc, end_pc, tuple(body), "fall", None)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from flydsl.errors import TargetError
 from flydsl_emu.codeobject import Kernel
 from flydsl_emu.execution.arguments import Arguments
 from flydsl_emu.execution.geometry import Geometry
@@ -23,18 +22,12 @@ _USER_WORDS = (4, 2, 2, 2, 2, 2, 1)
 
 
 def user_sgprs(kernel: Kernel, arguments: Arguments) -> tuple[list[int], int]:
-    """Return the words of the user SGPRs from s0 on, and the index of the first system SGPR.
-
-    Raises:
-        TargetError: The kernel asks for something that the emulator does not provide.
-    """
+    """Return the words of the user SGPRs from s0 on, and the index of the first system SGPR."""
     descriptor = kernel.descriptor
-    if descriptor.properties & 0b100:
-        raise TargetError(f"kernel {kernel.name!r} asks for a queue pointer", code="FLY-T705")
     values = {
         0: (0, 0, 0, 0),
         1: _halves(arguments.packet_address),
-        2: (0, 0),
+        2: _halves(arguments.queue_address),
         3: _halves(arguments.address),
         4: (0, 0),
         5: (0, 0),

@@ -90,7 +90,7 @@ class Binder:
         s: Semantics,
     ) -> Callable[[], Any]:
         compute = self._compute(function, getters)
-        if s.results and s.results[0] in ("branch", "barrier"):
+        if s.results and s.results[0] in ("barrier", "branch", "jump"):
             return compute
         if not writers:
             return compute
@@ -99,7 +99,7 @@ class Binder:
             if write is None:
                 return compute
             return lambda: write(compute())
-        pair = tuple(w for w in writers if w is not None)
+        places = tuple(writers)
         exchange = any(token.startswith("both") for token in s.results)
 
         def run() -> Any:
@@ -107,9 +107,10 @@ class Binder:
             if exchange:
                 results = tuple(np.array(x) for x in results)
             if not isinstance(results, tuple):
-                results = (results,) * len(pair)
-            for write, result in zip(pair, results, strict=True):
-                write(result)
+                results = (results,) * len(places)
+            for write, result in zip(places, results, strict=True):
+                if write is not None:
+                    write(result)
             return results[-1] if s.results[-1] == "jump" else None
 
         return run
@@ -248,7 +249,7 @@ class Binder:
         out: list[Writer | None] = []
         for k, token in enumerate(s.results):
             kind = token.rpartition(".")[2]
-            if kind in ("branch", "barrier"):
+            if kind in ("barrier", "branch", "jump"):
                 out.append(None)
             elif kind == "scc":
                 out.append(self.operands.scc_writer())
@@ -256,15 +257,9 @@ class Binder:
                 out.append(self._dpp_mask(i, self.operands.mask_writer(_EXEC)))
             elif kind == "execbits":
                 out.append(self.operands.exec_writer())
-            elif kind == "jump":
-                out.append(self._no_jump)
             else:
                 out.append(self._explicit_writer(i, s, layout, k))
         return out
-
-    @staticmethod
-    def _no_jump(_address: Any) -> None:
-        return None
 
     def _explicit_writer(
         self, i: Instruction, s: Semantics, layout: Layout, k: int

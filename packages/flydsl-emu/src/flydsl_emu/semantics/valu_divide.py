@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.bits import bits_of, exponent
 from flydsl_emu.semantics.registry import define
-from flydsl_emu.semantics.value_types import F16, F32, F64, I32, Type
+from flydsl_emu.semantics.value_types import F16, F32, F64, I32, U64, Type
 
 __all__: list[str] = []
 
@@ -76,14 +76,40 @@ def _scale(form: _Format) -> Callable[..., Value]:
     return call
 
 
+def _scaled_once(
+    v: VectorApi, operands: tuple[Value, Value, Value], total: Value, factor: Value
+) -> Value:
+    """Return ``(a * b + c) * factor`` rounded once, for doubles and ``total = fma(a, b, c)``.
+
+    Only a result below the normal range rounds again, and wrongly only from the middle of two
+    denormals, where the error of `total` decides. The difference of `c` and `total` is exact: this
+    is the last step of a division, and `c` nearly the quotient.
+    """
+    a, b, c = operands
+    result = v.mul(total, factor)
+    rest = v.sub(total, v.div(result, factor))
+    middle = v.eq(v.abs(rest), v.div(v.const(F64, 2.0**-1074), v.mul(factor, 2.0)))
+    error = v.fma(a, b, v.sub(c, total))
+    onward = v.bit_or(
+        v.bit_and(v.lt(0.0, rest), v.lt(0.0, error)), v.bit_and(v.lt(rest, 0.0), v.lt(error, 0.0))
+    )
+    bits = v.cast(result, U64)
+    larger = v.bit_not(v.bit_xor(v.lt(rest, 0.0), v.eq(v.shr(bits, 63), 1)))
+    away, inward = v.cast(v.add(bits, 1), F64), v.cast(v.sub(bits, 1), F64)
+    moved = v.select(larger, away, inward)
+    return v.select(v.bit_and(middle, onward), moved, result)
+
+
 def _fmas(form: _Format) -> Callable[..., Value]:
     def call(v: VectorApi, a: Value, b: Value, c: Value, scaled: Value) -> Value:
         plain = v.fma(a, b, c)
         large = v.lt(v.const(I32, form.bias), exponent(v, c, form.type))
         factor = v.select(large, v.const(F64, form.step), v.const(F64, 1.0 / form.step))
-        # Scaling comes before the rounding to single precision.
-        wide = v.fma(*(v.convert(x, F64) for x in (a, b, c))) if form.type is F32 else plain
-        return v.select(scaled, v.convert(v.mul(wide, factor), form.type), plain)
+        # Scaling comes before the rounding.
+        if form.type is F32:
+            wide = v.fma(*(v.convert(x, F64) for x in (a, b, c)))
+            return v.select(scaled, v.convert(v.mul(wide, factor), F32), plain)
+        return v.select(scaled, _scaled_once(v, (a, b, c), plain, factor), plain)
 
     return call
 

@@ -432,7 +432,8 @@ def test_program_counter_moves() -> None:
     run(b, "s_getpc_b64", pair, format="SOP1")
     assert b.read(pair, U64).tolist() == [0x108] * WAVES
     b.write(Operand("s", 40, 2), np.array([0x500000001234, 0x2000]), U64)
-    run(b, "s_setpc_b64", Operand("s", 40, 2), format="SOP1")
+    gone = run(b, "s_setpc_b64", Operand("s", 40, 2), format="SOP1")
+    assert gone[:, 0].tolist() == [0x500000001234, 0x2000]
     assert run(b, "s_swappc_b64", pair, Operand("s", 40, 2), format="SOP1")[:, 0].tolist() == [
         0x500000001234,
         0x2000,

@@ -1,0 +1,53 @@
+"""Random LLVM IR functions give the same results natively and on the emulator."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from both_targets import differences, make_inputs, run_emulated, run_native
+from random_functions import make_function
+
+BATCH = 32
+ARCHS = ("gfx942", "gfx950")
+# 16 batches of 32 functions: all architectures and levels.
+CASES = [(n, ARCHS[n % 2], n // 2 % 3 + 1) for n in range(16)]
+
+
+def compare(first: int, arch: str, level: int) -> None:
+    functions = [make_function(seed) for seed in range(first, first + BATCH)]
+    assert len({f.body for f in functions}) == BATCH
+    inputs = make_inputs(first)
+    native = run_native(functions, inputs)
+    emulated = run_emulated(functions, inputs, arch, level)
+    failures = []
+    for n, function in enumerate(functions):
+        for text in differences(function, native[n], emulated[n]):
+            failures.append(f"function {first + n}: {text}")
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize(("batch", "arch", "level"), CASES)
+def test_random_functions(batch: int, arch: str, level: int) -> None:
+    compare(batch * BATCH, arch, level)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("batch", range(8))
+def test_fresh_random_functions(batch: int, arch: str, level: int) -> None:
+    seed = int.from_bytes(os.urandom(4), "little") + batch
+    compare(seed, arch, level)
+
+
+def test_a_difference_is_found() -> None:
+    function = make_function(5)
+    native = np.zeros((4, 16 * len(function.outputs)), np.uint8)
+    emulated = native.copy()
+    assert not differences(function, native, emulated)
+    emulated[2, 0] = 1
+    (text,) = differences(function, native, emulated)
+    assert "output 0" in text
+    assert "thread 2" in text
