@@ -7,15 +7,19 @@ runs nox must hold what the session needs. The Makefile uses that to check every
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 from nox.virtualenv import PassthroughEnv
 
 ROOT = Path(__file__).parent
 PACKAGES = sorted(path.name for path in (ROOT / "packages").iterdir() if path.is_dir())
 SOURCES = [f"packages/{package}/src" for package in PACKAGES]
 TARGETS = ("gfx942", "gfx950")
+# What `nox -s peer` compares with.
+PEER = "flydsl==0.5.0"
 # Proves an installation; runs where only installed distributions can be imported.
 PROOF = ROOT / "tools" / "compile_vector_add.py"
 
@@ -90,6 +94,31 @@ def docs(session: nox.Session) -> None:
     """Check the documentation: links and anchors, and every Python block by running it."""
     _install(session, "docs")
     session.run("pytest", "-n", "auto", "tests/docs", *session.posargs)
+
+
+@nox.session
+def peer(session: nox.Session) -> None:
+    """Compare with another project's package, which has an environment of its own.
+
+    ``FLYDSL_PEER_PYTHON`` names an interpreter that has it; otherwise it is installed, and the
+    session skipped where that is impossible.
+    """
+    _install(session, "test", "torch")
+    python = os.environ.get("FLYDSL_PEER_PYTHON") or _peer_environment(session)
+    environment = {"FLYDSL_PEER_PYTHON": python}
+    session.run("pytest", "-m", "peer", "tests/peer", *session.posargs, env=environment)
+
+
+def _peer_environment(session: nox.Session) -> str:
+    """Install the other package and return its interpreter; skip the session if that fails."""
+    home = Path(session.create_tmp()).resolve() / "peer"
+    session.run("python", "-m", "venv", "--clear", str(home), external=True)
+    python = str(home / "bin" / "python")
+    try:
+        session.run(python, "-m", "pip", "install", "-q", PEER, external=True)
+    except CommandFailed:
+        session.skip(f"{PEER} cannot be installed")
+    return python
 
 
 @nox.session
