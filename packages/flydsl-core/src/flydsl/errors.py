@@ -149,6 +149,10 @@ class UserAttributeError(UserError, AttributeError):
     """A `UserError` that is also an `AttributeError`."""
 
 
+class DeviceAssertionError(UserError, AssertionError):
+    """A `fx.device_assert` of a kernel failed."""
+
+
 class UserRuntimeError(UserError, RuntimeError):
     """A `UserError` that is also a `RuntimeError`."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flydsl.codegen.machine_code import MachineCode
     from flydsl.plugins.payloads import CodeObject, CompileEvent
+    from flydsl.runtime.output import OutputSite
 
 __all__ = ["Artifact", "CompileKey"]
 
@@ -49,6 +50,7 @@ class Artifact:
         kernels: Names of the kernels in the order of `FlyHostContext.functions`.
         implicit_stream: The argument block ends with the stream, which no parameter supplies.
         events: Where the time went.
+        sites: What the kernels print and assert.
     """
 
     launcher: str
@@ -58,3 +60,4 @@ class Artifact:
     kernels: tuple[str, ...]
     implicit_stream: bool
     events: tuple[CompileEvent, ...] = ()
+    sites: tuple[OutputSite, ...] = ()

@@ -55,5 +55,6 @@ def compile_call(function: frontend.JitFunction, call: Call) -> tuple[Artifact, 
         kernels=tuple(kernel.name for kernel in code.kernels),
         implicit_stream=traced.implicit_stream,
         events=tuple(recorder.events),
+        sites=traced.sites,
     )
     return artifact, traced.dependencies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from flydsl.codegen.machine_code import MappedCode
 from flydsl.compiler.artifact import Artifact
@@ -14,6 +15,9 @@ from flydsl.errors import CompilerBug, FlyDSLError
 from flydsl.plugins.payloads import ArgSpec
 from flydsl.runtime import Placement
 from flydsl.runtime.abi import ABI_VERSION, WANTS_EXTENTS, FlyHostContext
+
+if TYPE_CHECKING:
+    from flydsl.runtime.output import OutputChannel
 
 __all__ = ["LoadedArtifact"]
 
@@ -46,6 +50,7 @@ class LoadedArtifact:
             launch=runtime.launch_address(),
             functions=ctypes.addressof(functions),
             driver=runtime.driver_address(placement.device),
+            output=self._open_channel(placement),
         )
         mapped = MappedCode(artifact.stub)
         self._stub = _STUB_TYPE(mapped.address)
@@ -59,13 +64,26 @@ class LoadedArtifact:
             kept=self,
         )
 
+    def _open_channel(self, placement: Placement) -> int:
+        """Return the address of the device's output buffer; 0 for programs that do not print."""
+        self._channel: OutputChannel | None = None
+        self._synchronous = placement.info.emulated
+        if not self.artifact.sites:
+            return 0
+        from flydsl.runtime.output import channel_of
+
+        self._channel = channel_of(placement.runtime, placement.device)
+        self._channel.register(self.artifact.sites)
+        return self._channel.address
+
     def closures(
         self, specs: tuple[ArgSpec, ...], *, check_static: bool = True
     ) -> tuple[Callable[..., object], ...]:
         """Return functions ``call(*arguments)`` to try in turn until one does not return `MISS`.
 
         The last one is `flydsl.compiler.dispatch.make_closure`'s; before it comes, if it can be
-        made, the native one, which accepts no more arguments than the last.
+        made, the native one, which accepts no more arguments than the last. A program that prints
+        has only the last one, which also delivers the output.
 
         Args:
             specs: How each launcher argument is passed.
@@ -87,7 +105,28 @@ class LoadedArtifact:
             implicit_stream=implicit,
             check_static=check_static,
         )
+        if self._channel is not None:
+            return (self._delivering(closure, self._channel),)
         return (closure,) if direct is None else (direct, closure)
+
+    def _delivering(
+        self, launch: Callable[..., object], channel: OutputChannel
+    ) -> Callable[..., object]:
+        """Return `launch` with the delivery of what kernels print and assert."""
+        synchronous = self._synchronous
+
+        def call(*arguments: object) -> object:
+            try:
+                result = launch(*arguments)
+            except FlyDSLError as error:
+                # A failed assertion explains why the launch failed.
+                channel.deliver(error)
+                raise
+            if result is None and synchronous:
+                channel.deliver()
+            return result
+
+        return call
 
     def _current_stream(self) -> int:
         return self._runtime.current_stream(self._device)

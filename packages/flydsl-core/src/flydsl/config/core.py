@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flydsl.config.parsers import boolean, integer, names, path, text
+from flydsl.config.parsers import boolean, integer, names, path, power_of_two, text
 from flydsl.config.settings import Setting, setting
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "DUMP_DIR",
     "DUMP_IR",
     "OPT_LEVEL",
+    "OUTPUT_BYTES",
     "PLUGINS_DISABLE",
     "PLUGINS_TRACE",
     "TARGET",
@@ -65,6 +66,12 @@ DEBUG_INFO: Setting[bool] = setting(
     False,
     "emit source line tables into the code object",
     aliases=("FLYDSL_DEBUG_ENABLE_DEBUG_INFO",),
+)
+OUTPUT_BYTES: Setting[int] = setting(
+    "FLYDSL_OUTPUT_BYTES",
+    power_of_two(1 << 10, 1 << 30),
+    1 << 22,
+    "bytes of the buffer that carries printf and device_assert, a power of two",
 )
 PLUGINS_DISABLE: Setting[tuple[str, ...]] = setting(
     "FLYDSL_PLUGINS_DISABLE",

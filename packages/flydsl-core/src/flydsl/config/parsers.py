@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["Parser", "boolean", "choice", "integer", "names", "number", "path", "text"]
+__all__ = [
+    "Parser",
+    "boolean",
+    "choice",
+    "integer",
+    "names",
+    "number",
+    "path",
+    "power_of_two",
+    "text",
+]
 
 T = TypeVar("T")
 
@@ -71,6 +81,18 @@ def integer(low: int | None = None, high: int | None = None) -> Parser[int]:
         return number
 
     return Parser("int", "an integer" + _range(low, high), parse)
+
+
+def power_of_two(low: int, high: int) -> Parser[int]:
+    """Return a parser for a power of two within ``[low, high]``."""
+
+    def parse(value: str) -> int:
+        number = int(value, 10)
+        if not low <= number <= high or number & (number - 1):
+            raise ValueError(value)
+        return number
+
+    return Parser("int", f"a power of two from {low} to {high}", parse)
 
 
 def number(low: float | None = None, high: float | None = None) -> Parser[float]:

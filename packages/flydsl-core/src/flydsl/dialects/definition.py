@@ -177,7 +177,7 @@ _MEMORY = {
         "ptr compare value", "success_ordering failure_ordering weak", "old success"
     ),
     "fence": _effect("", "ordering"),
-    "print": _effect("values*", "format"),
+    "output_buffer": _pure(""),
 }
 
 _ATOMS = {

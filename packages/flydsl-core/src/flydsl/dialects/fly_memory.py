@@ -39,7 +39,6 @@ __all__ = [
     "memref_store_vec",
     "natural_alignment",
     "pack",
-    "print_",
     "ptr_load",
     "ptr_store",
     "ptrtoint",
@@ -383,21 +382,6 @@ def _tiler(mode: Any) -> Any:
         if isinstance(kind, ft.IntTupleType):
             return kind.value
     return mode
-
-
-def print_(text: str, *values: mlir.ir.Value) -> None:
-    """Print `text` with ``{}`` replaced by the scalar values in order (``fly.print``).
-
-    Values of several types are passed through casts to one common form by the lowering.
-    """
-    index = mlir.ir.IndexType.get()
-    carried = [
-        mlir.ir.Operation.create(
-            "builtin.unrealized_conversion_cast", results=[index], operands=[v]
-        ).result
-        for v in values
-    ]
-    create("print", (), carried, {"format": attribute(text)})
 
 
 def pack(

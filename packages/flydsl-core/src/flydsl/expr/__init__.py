@@ -2,8 +2,8 @@
 
 Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` and
 `layout_questions` (algebra), `pointers`, `tensors`, `storage` and `shared` (memory), `annotations`.
-Operations: `copying`, `tiling`, `multiply`, `atomics`, `gpu`, `math_ops`, `extremes`, `arith`,
-`fast` (fast-math flags), `static` (compile-time control).
+Operations: `copying`, `tiling`, `multiply`, `atomics`, `gpu`, `output`, `math_ops`, `extremes`,
+`arith`, `fast` (fast-math flags), `static` (compile-time control).
 Inside: `ambient` (the trace in progress), `emit` and `locations` (operations and where they come
 from), `wrapping` (IR values as DSL values), `values`, `stored`, `lanes`, `enums`.
 
@@ -80,6 +80,7 @@ from flydsl.expr.numeric import (
     Float8E8M0FNU, Index, Int128, Int16, Int32, Int4, Int64, Int8, Numeric, Uint128, Uint16,
     Uint32, Uint64, Uint8,
 )  # fmt: skip
+from flydsl.expr.output import device_assert, printf
 from flydsl.expr.pointers import (
     Pointer, PointerType, add_offset, apply_swizzle, get_dyn_shared, inttoptr, make_ptr,
     make_view, ptr_load, ptr_store, ptrtoint, recast_iter, to_llvm_ptr,
@@ -153,9 +154,10 @@ __all__ = [
     "cmpf", "cmpi", "coalesce", "compatible", "complement", "composed_get_inner",
     "composed_get_offset", "composed_get_outer", "composition", "congruent", "const_expr",
     "coprofile", "copy", "copy_atom_call", "copysign", "cos", "cosh", "coshape", "cosize",
-    "crd2idx", "ctlz", "ctpop", "cttz", "depth", "dice", "elem_less", "empty_like", "equal", "erf",
-    "erfc", "exp", "exp2", "expm1", "fastmath", "flat_divide", "flat_product", "floor", "fma",
-    "fpowi", "full", "full_like", "gemm", "generic_load", "generic_store", "get", "get_",
+    "crd2idx", "ctlz", "ctpop", "cttz", "depth", "device_assert", "dice", "elem_less",
+    "empty_like", "equal", "erf", "erfc", "exp", "exp2", "expm1", "fastmath", "flat_divide",
+    "flat_product", "floor", "fma", "fpowi", "full", "full_like", "gemm", "generic_load",
+    "generic_store", "get", "get_",
     "get_1d_coord", "get_dyn_shared", "get_flat_coord", "get_iter", "get_layout", "get_leaves",
     "get_scalar", "get_shape", "get_stride", "gpu", "grid_dim", "group", "has_none", "idx2crd",
     "int_tuple_add", "int_tuple_div", "int_tuple_mod", "int_tuple_mul", "int_tuple_product",
@@ -171,7 +173,8 @@ __all__ = [
     "make_tiled_mma", "make_view", "math", "max", "max_common_layout", "max_common_vector",
     "maximumf", "maxnumf", "memory_fence", "memref_alloca", "memref_load", "memref_load_vec",
     "memref_store", "memref_store_vec", "min", "minimumf", "minnumf", "mma_atom_call", "nullspace",
-    "num_warp_threads", "numeric", "ones_like", "powf", "prepend", "ptr_load", "ptr_store",
+    "num_warp_threads", "numeric", "ones_like", "powf", "prepend", "printf", "ptr_load",
+    "ptr_store",
     "ptrtoint", "raked_product", "range_constexpr", "rank", "recast_iter", "recast_layout",
     "right_inverse", "round", "roundeven", "rsqrt", "select", "shape_div", "shrui", "shuffle",
     "shuffle_down", "shuffle_idx", "shuffle_up", "shuffle_xor", "sin", "sincos", "sinh", "size",

@@ -43,14 +43,24 @@ class KernelScope:
         shared_bytes: Bytes of dynamic shared memory counted by allocators so far.
         statics: Names of static shared allocations made so far.
         entry: The kernel's entry block.
+        output: The hidden argument that holds the output buffer, once something prints.
     """
 
-    __slots__ = ("block", "entry", "name", "shared_allocator", "shared_bytes", "statics")
+    __slots__ = (
+        "block",
+        "entry",
+        "name",
+        "output",
+        "shared_allocator",
+        "shared_bytes",
+        "statics",
+    )
 
     def __init__(self, name: str, block: tuple[int, int, int] | None, entry: Any) -> None:
         self.name = name
         self.block = block
         self.entry = entry
+        self.output: IRValue | None = None
         self.shared_bytes = 0
         self.shared_allocator: object | None = None
         self.statics: list[str] = []
@@ -68,6 +78,7 @@ class Session:
         locations: Source locations of user frames.
         kernel: The kernel being traced; None in the launcher.
         module_scope: What the frontend knows of the module (`flydsl.frontend.scope`).
+        sites: What the program prints and asserts (`flydsl.runtime.output.OutputSite`), by key.
         depth: How many dynamic regions (`if`, loops on run-time values) enclose the current point.
         create: ``ir.Operation.create``.
     """
@@ -82,6 +93,7 @@ class Session:
         "kernel",
         "locations",
         "module_scope",
+        "sites",
         "target",
         "types",
         "value_class",
@@ -96,6 +108,7 @@ class Session:
         self.locations = LocationTable(ir)
         self.kernel: KernelScope | None = None
         self.module_scope: object = None
+        self.sites: dict[int, Any] = {}
         self.depth = 0
         self.fastmath: Any = None
         self.create: Callable[..., Any] = ir.Operation.create

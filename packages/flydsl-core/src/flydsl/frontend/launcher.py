@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
-from flydsl.expr.ambient import IRValue, KernelScope, current
+from flydsl.expr.ambient import IRType, IRValue, KernelScope, current
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric import Index, Int32, Integer, Numeric, as_numeric
 from flydsl.frontend.attributes import to_attribute
@@ -18,6 +19,22 @@ if TYPE_CHECKING:
     from flydsl.frontend.functions import KernelFunction
 
 __all__ = ["KernelLauncher"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Emitted:
+    """A kernel in the module.
+
+    Attributes:
+        symbol: Its symbol.
+        shared_bytes: Bytes of dynamic shared memory that its allocators counted.
+        output: Type of the hidden trailing argument for the output buffer, or None.
+    """
+
+    symbol: str
+    shared_bytes: int
+    output: IRType | None
+
 
 Dims = tuple[int | Numeric, int | Numeric, int | Numeric]
 
@@ -40,7 +57,7 @@ class KernelLauncher:
             parameter.name: argument(parameter, values[parameter.name])
             for parameter in kernel.signature.parameters
         }
-        self._emitted: dict[tuple[int, int, int] | None, tuple[str, int]] = {}
+        self._emitted: dict[tuple[int, int, int] | None, _Emitted] = {}
 
     def launch(
         self,
@@ -80,8 +97,9 @@ class KernelLauncher:
         cluster_dims = None if cluster is None else _dims("cluster", cluster)
         static_block = self._static_block(block_dims)
         scope = module_scope(session)
-        symbol, counted = self._emit(scope, static_block)
-        shared = _shared_bytes(smem, counted)
+        emitted = self._emit(scope, static_block)
+        symbol = emitted.symbol
+        shared = _shared_bytes(smem, emitted.shared_bytes)
         if session.target is not None:
             session.target.check_launch(
                 LaunchShape(
@@ -93,7 +111,7 @@ class KernelLauncher:
                 )
             )
         self._emit_launch(
-            scope, symbol, (grid_dims, block_dims, cluster_dims), shared, stream, extra
+            scope, emitted, (grid_dims, block_dims, cluster_dims), shared, stream, extra
         )
 
     def _static_block(self, block: Dims) -> tuple[int, int, int] | None:
@@ -114,16 +132,14 @@ class KernelLauncher:
         x, y, z = static
         return None if x is None or y is None or z is None else (x, y, z)
 
-    def _emit(self, scope: ModuleScope, block: tuple[int, int, int] | None) -> tuple[str, int]:
-        """Return the symbol of the kernel for this block size and its dynamic shared bytes."""
+    def _emit(self, scope: ModuleScope, block: tuple[int, int, int] | None) -> _Emitted:
+        """Return the kernel for this block size."""
         found = self._emitted.get(block)
         if found is None:
             found = self._emitted[block] = self._trace_body(scope, block)
         return found
 
-    def _trace_body(
-        self, scope: ModuleScope, block: tuple[int, int, int] | None
-    ) -> tuple[str, int]:
+    def _trace_body(self, scope: ModuleScope, block: tuple[int, int, int] | None) -> _Emitted:
         session, kernel = scope.session, self._kernel
         ir = session.ir
         symbol = scope.kernel_symbol(kernel)
@@ -154,11 +170,16 @@ class KernelLauncher:
                 self._call_body(list(entry.arguments))
                 session.create("gpu.return", (), (), None, None, 0, here)
             counted = session.kernel.shared_bytes
+            prints = session.kernel.output is not None
         finally:
             session.kernel = None
             session.depth = depth
+        if prints:
+            types.append(entry.arguments[len(types)].type)
+            hidden = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+            operation.attributes["function_type"] = hidden
         scope.add_kernel(symbol, kernel, block, types)
-        return symbol, counted
+        return _Emitted(symbol, counted, types[-1] if prints else None)
 
     def _run_time_values(self) -> list[IRValue]:
         flat: list[IRValue] = []
@@ -193,7 +214,7 @@ class KernelLauncher:
     def _emit_launch(
         self,
         scope: ModuleScope,
-        symbol: str,
+        emitted: _Emitted,
         dims: tuple[Dims, Dims, Dims | None],
         shared: int | Numeric,
         stream: Any,
@@ -208,6 +229,8 @@ class KernelLauncher:
         if has_shared:
             operands.append(Int32(shared).ir_value())
         flat = self._run_time_values()
+        if emitted.output is not None:
+            flat.append(emit("fly.output_buffer", emitted.output, ()))
         operands.extend(flat)
         operands.append(scope.stream(stream).ir_value())
         clusters = 0 if dims[2] is None else 1
@@ -227,7 +250,7 @@ class KernelLauncher:
             1,
         ]
         attributes = {
-            "kernel": ir.SymbolRefAttr.get(["kernels", symbol]),
+            "kernel": ir.SymbolRefAttr.get(["kernels", emitted.symbol]),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
         }
         for name, value in extra.items():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flydsl.errors import SourceLocation
 from flydsl.frontend.dependencies import Dependencies
 from flydsl.plugins.payloads import ArgSpec
+
+if TYPE_CHECKING:
+    from flydsl.runtime.output import OutputSite
 
 __all__ = ["TracedKernel", "TracedModule", "TracedParameter"]
 
@@ -57,6 +60,7 @@ class TracedModule:
         kernels: In module order.
         dependencies: Every Python function and value that the result depends on.
         cpu_seconds: CPU time of the trace.
+        sites: What its kernels print and assert.
     """
 
     module: Any
@@ -66,3 +70,4 @@ class TracedModule:
     kernels: tuple[TracedKernel, ...]
     dependencies: Dependencies
     cpu_seconds: float
+    sites: tuple[OutputSite, ...] = ()

@@ -63,6 +63,7 @@ def trace(
         kernels=tuple(traced.scope.kernels),
         dependencies=function.dependencies(),
         cpu_seconds=time.process_time() - start,
+        sites=tuple(session.sites.values()),
     )
 
 

@@ -20,6 +20,7 @@ from flydsl.mlir import source_location
 from flydsl.passes.host_launch import Launch, byte_size, thunk
 from flydsl.passes.rewriting import gpu_modules
 from flydsl.plugins.payloads import KernelInfo
+from flydsl.runtime.abi import FlyHostContext
 
 if TYPE_CHECKING:
     from flydsl.mlir import ir
@@ -35,6 +36,7 @@ THUNKS = "fly.host_thunks"
 
 _THUNK = "fly_launch_"
 _POINTER_OPS = frozenset({"fly.add_offset", "fly.recast_iter", "fly.inttoptr", "fly.ptrtoint"})
+_OUTPUT = "fly.output_buffer"
 
 
 def append_thunks(llvm_ir: str, module: ir.Module) -> str:
@@ -106,7 +108,7 @@ class _Stub:
             self._load_parameters(old, arguments)
         for op in list(old.operations):
             entry.append(op)
-        launches = self._lower_operations(entry)
+        launches = self._lower_operations(entry, context)
         end = entry.operations[len(entry.operations) - 1].operation
         if end.name != "func.return":
             raise CompilerBug("the launcher does not end with a return", code="FLY-B340")
@@ -174,17 +176,20 @@ class _Stub:
             elem_type=self.ir.TypeAttr.get(element),
         )
 
-    def _lower_operations(self, entry: Any) -> list[Any]:
+    def _lower_operations(self, entry: Any, context: Any) -> list[Any]:
         """Lower pointer operations; return the launches, in program order."""
         launches: list[Any] = []
         found: list[Any] = []
         _collect(entry, found)
         fly_ops: list[tuple[Any, list[Any]]] = []
         casts: list[Any] = []
+        outputs: list[Any] = []
         for op in found:
             name = op.name
             if name == "gpu.launch_func":
                 launches.append(op)
+            elif name == _OUTPUT:
+                outputs.append(op)
             elif name.startswith("fly."):
                 fly_ops.append((op, [ft.of(value.type) for value in op.operands]))
             elif name == "builtin.unrealized_conversion_cast":
@@ -193,6 +198,8 @@ class _Stub:
             for value in _defined(op):
                 if isinstance(ft.of(value.type), ft.PtrType):
                     value.set_type(self.pointer)
+        for op in outputs:
+            self._load_output(op, context)
         for op, kinds in fly_ops:
             self._lower_pointer(op, kinds)
         for op in casts:
@@ -200,6 +207,13 @@ class _Stub:
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
         return launches
+
+    def _load_output(self, op: Any, context: Any) -> None:
+        """Take the device's output buffer from the context."""
+        with self.ir.InsertionPoint(op), op.location:
+            buffer = self._load(context, FlyHostContext.output.offset, self.pointer)
+        op.results[0].replace_all_uses_with(buffer)
+        op.erase()
 
     def _lower_pointer(self, op: Any, kinds: list[Any]) -> None:
         if op.name not in _POINTER_OPS:
@@ -239,6 +253,8 @@ class _Stub:
                 code="FLY-B342",
                 allowed=", ".join(self.kernels),
             )
+        with op.location, self.ir.InsertionPoint(op):
+            launch.arguments[:] = [self._plain(value) for value in launch.arguments]
         name = f"{_THUNK}{len(self.thunks)}"
         self.thunks.append(thunk(name, launch, *self.kernels[launch.kernel]))
         with op.location, self.ir.InsertionPoint(op):
@@ -257,6 +273,12 @@ class _Stub:
             )
         self._function(name, [value.type for value in operands], [], where, op.location)
         op.erase()
+
+    def _plain(self, value: Any) -> Any:
+        """Return a 16-bit float as an integer: passing it as such may need a library's help."""
+        if str(value.type) not in ("f16", "bf16"):
+            return value
+        return self._create("arith.bitcast", self.ir.IntegerType.get_signless(16), value)
 
     def _i32(self, value: Any) -> Any:
         if str(value.type) == "i32":

@@ -2,6 +2,7 @@
 
 * `abi`: the structures that host stubs and runtimes share.
 * `protocol`: `DeviceRuntime` and `LoadedModule`.
+* `output`: what kernels print and assert, and the buffer that carries it; `synchronize`.
 * `choice`: which runtime and device a call uses.
 
 A runtime is a plugin: implement `DeviceRuntime` in a distribution and announce it with a
@@ -11,6 +12,7 @@ A runtime is a plugin: implement `DeviceRuntime` in a distribution and announce 
 from __future__ import annotations
 
 from flydsl.runtime.choice import Placement, choose_placement, open_runtime
+from flydsl.runtime.output import synchronize
 from flydsl.runtime.protocol import DeviceRuntime, LoadedModule
 
 __all__ = [
@@ -19,4 +21,5 @@ __all__ = [
     "Placement",
     "choose_placement",
     "open_runtime",
+    "synchronize",
 ]

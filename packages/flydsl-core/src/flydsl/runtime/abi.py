@@ -74,7 +74,8 @@ class FlyHostContext(ctypes.Structure):
 
     `functions` points to an array of ``uint64_t`` function handles, one per kernel of the module in
     module order; `launch` is the address of ``int32_t launch(const FlyLaunch *)``; `driver` is the
-    runtime's own, handed to `launch` in the record, so that `launch` can be code without data.
+    runtime's own, handed to `launch` in the record, so that `launch` can be code without data;
+    `output` is the address of the device's output buffer for programs that print, else 0.
     """
 
     _fields_ = [
@@ -84,6 +85,7 @@ class FlyHostContext(ctypes.Structure):
         ("launch", ctypes.c_uint64),
         ("functions", ctypes.c_uint64),
         ("driver", ctypes.c_uint64),
+        ("output", ctypes.c_uint64),
     ]
 
 
