@@ -150,7 +150,7 @@ class InstructionBench:
         semantics = find(name)
         if semantics is None:
             raise KeyError(name)
-        scalar = name.startswith("s_")
+        scalar = name.startswith(("s_", "v_s_"))
         layout = _Allocator(scalar)
         results = [layout.result(token, name) for token in semantics.results]
         operands = [r for r in results if r is not None]

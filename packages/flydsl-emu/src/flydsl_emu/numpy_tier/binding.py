@@ -196,7 +196,8 @@ class Binder:
             return Fixed([])
         if token == "oldregs":
             return self.operands.registers(first)
-        return self.operands.typed(first, TYPES[s.results[0].rpartition(".")[2]])
+        half = max(0, first.half - 1)
+        return self.operands.typed(first, TYPES[s.results[0].rpartition(".")[2]], half)
 
     def _typed_source(self, i: Instruction, operand: Operand, type: Type, at: int) -> Getter:
         machine = self.machine
@@ -328,7 +329,7 @@ class Binder:
         write = self._dpp_writer(i, self.operands.writer(operand, U32), operand)
         high = operand.half == 2 or (not operand.half and i.mods.get("op_sel", 0) >> 3 & 1)
         target = self.operands.register(operand)
-        keeps = s.keeps_high or self.generation.keeps_half
+        keeps = operand.kind != "s" and (s.keeps_high or self.generation.keeps_half)
 
         def store(x: Array) -> None:
             word = x.view(np.uint16).astype(np.uint32)

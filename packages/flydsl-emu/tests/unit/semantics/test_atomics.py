@@ -47,6 +47,10 @@ UPDATE: dict[str, Callable[..., Any]] = {
     "inc": lambda old, x: 0 if old >= x else old + 1,
     "dec": lambda old, x: x if old == 0 or old > x else old - 1,
     "cmpswap": lambda old, new, compared: new if old == compared else old,
+    "sub_clamp": lambda old, x: old - x if old >= x else 0,
+    "cond_sub": lambda old, x: old - x if old >= x else old,
+    "mskor": lambda old, data, mask: old & ~mask | data,
+    "wrap": lambda old, step, limit: old - limit if old >= limit else old + step,
     "pk_add_f16": lambda old, x: packed(old, x, True),
     "pk_add_bf16": lambda old, x: packed(old, x, False),
 }
@@ -80,6 +84,26 @@ MEMORY = {
     **{f"{n}_x2": (op, WIDE[t]) for n, (op, t) in PLAIN.items()},
     **FLOATS,
 }
+# The names of gfx11 and gfx12.
+NEW_MEMORY: dict[str, tuple[str, Any]] = {
+    "min_f32": ("min", F32),
+    "max_f32": ("max", F32),
+    "min_num_f32": ("min", F32),
+    "max_num_f32": ("max", F32),
+    "cmpswap_f32": ("cmpswap", F32),
+    "csub_u32": ("sub_clamp", U),
+    "sub_clamp_u32": ("sub_clamp", U),
+    "cond_sub_u32": ("cond_sub", U),
+}
+for _n, _t in (("32", 0), ("64", 1)):
+    _u, _i = (U, I) if not _t else (np.uint64, np.int64)
+    for _verb in ("swap", "cmpswap", "and", "or", "xor"):
+        NEW_MEMORY[f"{_verb}_b{_n}"] = (_verb, _u)
+    for _verb in ("add", "sub", "min", "max", "inc", "dec"):
+        NEW_MEMORY[f"{_verb}_u{_n}"] = (_verb, _u)
+    for _verb in ("min", "max"):
+        NEW_MEMORY[f"{_verb}_i{_n}"] = (_verb, _i)
+ATOMICS = [("gfx942", name) for name in MEMORY] + [("gfx1201", name) for name in NEW_MEMORY]
 TYPES = {
     "u32": U,
     "i32": I,
@@ -114,35 +138,51 @@ DS: dict[str, tuple[str, Any, bool]] = {}
 for _n in DS_NAMES:
     DS[f"ds_{_n}"] = (*ds_operation(_n), False)
     DS[ds_return(_n)] = (*ds_operation(_n), True)
-DS["ds_wrxchg_rtn_b32"] = ("swap", U, True)
-DS["ds_wrxchg_rtn_b64"] = ("swap", np.uint64, True)
-
-CASES = [f"{s}_atomic_{n}" for s in ("global", "flat", "buffer") for n in MEMORY] + list(DS)
+for _n, _t in (("b32", U), ("b64", np.uint64)):
+    DS[f"ds_wrxchg_rtn_{_n}"] = DS[f"ds_storexchg_rtn_{_n}"] = ("swap", _t, True)
+    DS[f"ds_mskor_{_n}"] = ("mskor", _t, False)
+    DS[f"ds_mskor_rtn_{_n}"] = ("mskor", _t, True)
+for _n, _t in TYPES.items():
+    if _n[0] in "bf":
+        DS[f"ds_cmpstore_{_n}"] = ("cmpswap", _t, False)
+        DS[f"ds_cmpstore_rtn_{_n}"] = ("cmpswap", _t, True)
+    if _n[0] == "f":
+        for _verb in ("min", "max"):
+            DS[f"ds_{_verb}_num_{_n}"] = (_verb, _t, False)
+            DS[f"ds_{_verb}_num_rtn_{_n}"] = (_verb, _t, True)
+for _verb in ("sub_clamp", "cond_sub"):
+    DS[f"ds_{_verb}_u32"] = (_verb, U, False)
+    DS[f"ds_{_verb}_rtn_u32"] = (_verb, U, True)
+DS["ds_wrap_rtn_b32"] = ("wrap", U, True)
+# Operations with two operands; the second of the update function comes first in the instruction,
+# but for ds_cmpstore.
+PAIRS = ("cmpswap", "mskor", "wrap")
 
 
 class Scene:
     """Eight contended slots per workgroup, random lanes, random EXEC."""
 
-    def __init__(self, dtype: Any, operation: str, space: str) -> None:
+    def __init__(self, dtype: Any, operation: str, space: str, arch: str = "gfx942") -> None:
         self.rng = np.random.default_rng(11)
         self.size = np.dtype(dtype).itemsize
         self.dtype = dtype
         count = 8
         self.memory = self.some(count * WAVES)
-        self.bench = InstructionBench("gfx942", WAVES, 256, 64, [self.memory])
-        self.exec = self.rng.random((WAVES, 64)) < 0.8
+        self.bench = InstructionBench(arch, WAVES, 256, 64, [self.memory])
+        self.lanes = lanes = self.bench.lane_count
+        self.exec = self.rng.random((WAVES, lanes)) < 0.8
         self.bench.set_exec(self.exec)
-        self.slots = self.rng.integers(0, count, (WAVES, 64))
+        self.slots = self.rng.integers(0, count, (WAVES, lanes))
         if space == "lds":
             self.bench.lds[:, : count * self.size] = self.memory.view(np.uint8).reshape(WAVES, -1)
         else:
             self.slots += np.arange(WAVES)[:, None] * count
-        self.data = self.some(WAVES * 64).reshape(WAVES, 64)
+        self.data = self.some(WAVES * lanes).reshape(WAVES, lanes)
         self.compared = self.data.copy()
         if operation == "cmpswap":
             base = self.memory.reshape(WAVES, count) if space == "lds" else self.memory
             start = np.take_along_axis(base, self.slots, 1) if space == "lds" else base[self.slots]
-            hit = self.rng.random((WAVES, 64)) < 0.5
+            hit = self.rng.random((WAVES, lanes)) < 0.5
             self.compared = np.where(hit, start, self.compared)
         if operation in ("inc", "dec"):
             self.data = (self.data % 40).astype(dtype)
@@ -167,15 +207,15 @@ class Scene:
         self.bench.write(operand, bits, U64 if self.size == 8 else U32)
 
     def expected(self, operation: str, initial: Array) -> tuple[Array, Array]:
-        memory, old = initial.copy(), np.zeros((WAVES, 64), self.dtype)
+        memory, old = initial.copy(), np.zeros((WAVES, self.lanes), self.dtype)
         for wave in range(WAVES):
-            for lane in range(64):
+            for lane in range(self.lanes):
                 if not self.exec[wave, lane]:
                     continue
                 at = int(self.slots[wave, lane])
                 before = memory[at]
                 old[wave, lane] = before
-                extra = (self.compared[wave, lane],) if operation == "cmpswap" else ()
+                extra = (self.compared[wave, lane],) if operation in PAIRS else ()
                 with np.errstate(all="ignore"):
                     after = UPDATE[operation](before, self.data[wave, lane], *extra)
                 memory[at] = np.asarray(after).astype(self.dtype)
@@ -191,22 +231,24 @@ class Scene:
 @pytest.mark.opcodes("{space}_atomic_{name}")
 @pytest.mark.parametrize("returns", [True, False])
 @pytest.mark.parametrize("space", ["global", "flat", "buffer"])
-@pytest.mark.parametrize("name", MEMORY)
-def test_memory_atomic(space: str, name: str, returns: bool) -> None:
-    operation, dtype = MEMORY[name]
-    scene = Scene(dtype, operation, space)
+@pytest.mark.parametrize(("arch", "name"), ATOMICS)
+def test_memory_atomic(arch: str, space: str, name: str, returns: bool) -> None:
+    operation, dtype = (MEMORY if arch == "gfx942" else NEW_MEMORY)[name]
+    scene = Scene(dtype, operation, space, arch)
     registers = scene.size // 4
     data = Operand("v", 20, registers * (2 if operation == "cmpswap" else 1))
     scene.place(Operand("v", 20, registers), scene.data)
     if operation == "cmpswap":
         scene.place(Operand("v", 20 + registers, registers), scene.compared)
-    mods = {"sc0": 1} if returns else {}
+    # gfx11 has glc, and gfx12 an odd temporal hint.
+    asking = {"gfx942": {"sc0": 1}}.get(arch, {"glc": 1} if dtype is U else {"th": 1})
+    mods = asking if returns else {}
     want, old = scene.expected(operation, scene.memory)
     result = Operand("v", 40, registers)
     mnemonic = f"{space}_atomic_{name}"
     if space == "buffer":
         start = scene.memory.ctypes.data
-        for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, scene.memory.nbytes, 0)):
+        for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, scene.memory.nbytes, 3 << 28)):
             scene.bench.state.scalar[16 + k] = word
         scene.bench.write(Operand("v", 8, 1), scene.slots * scene.size, U32)
         operands: tuple[Operand, ...] = (
@@ -229,18 +271,21 @@ def test_memory_atomic(space: str, name: str, returns: bool) -> None:
         assert np.array_equal(scene.returned(result)[scene.exec], old[scene.exec])
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
 @pytest.mark.parametrize("name", DS)
-def test_lds_atomic(name: str) -> None:
+def test_lds_atomic(name: str, arch: str) -> None:
     operation, dtype, returns = DS[name]
-    scene = Scene(dtype, operation, "lds")
+    scene = Scene(dtype, operation, "lds", arch)
     registers = scene.size // 4
     first, second = Operand("v", 20, registers), Operand("v", 24, registers)
     result = Operand("v", 40, registers)
     scene.bench.write(Operand("v", 8, 1), scene.slots * scene.size, U32)
     data: tuple[Operand, ...] = (first,)
-    scene.place(first, scene.compared if operation == "cmpswap" else scene.data)
-    if operation == "cmpswap":
-        scene.place(second, scene.data)
+    scene.place(first, scene.data)
+    if operation in PAIRS:
+        swapped = "cmpstore" not in name
+        scene.place(first, scene.compared if swapped else scene.data)
+        scene.place(second, scene.data if swapped else scene.compared)
         data = (first, second)
     initial = scene.memory.reshape(WAVES, 8)
     slots = scene.slots.copy()

@@ -334,7 +334,75 @@ for _f in ("f16", "f32", "f64"):
     R[f"v_cmp_class_{_f}"] = _class
     R[f"v_cmpx_class_{_f}"] = lambda x, m, c=_class: (c(x, m), c(x, m))
 
-CASES = R
+
+# What gfx11 and gfx12 name otherwise or add -------------------------------------------------------
+def ieee(which: Callable[..., float]) -> Callable[..., float]:
+    return lambda *xs: NAN if any(x != x for x in xs) else which(xs, key=key)
+
+
+def fma_zero(a: float, b: float, c: float) -> float:
+    return add(0.0, c, "f32") if a == 0 or b == 0 else fma(a, b, c, "f32")
+
+
+def saturated_pair(low: int, high: int) -> Callable[[float, float], int]:
+    one = saturated(low, high)
+    return lambda a, b: (one(a) & 0xFFFF) | (one(b) & 0xFFFF) << 16
+
+
+ieee_min, ieee_max = ieee(min), ieee(max)
+N: dict[str, Callable[..., Any]] = {
+    "v_mul_dx9_zero_f32": R["v_mul_legacy_f32"],
+    "v_fma_dx9_zero_f32": fma_zero,
+    "v_fmac_dx9_zero_f32": fma_zero,
+    "v_fmaak_f16": R["v_fma_f16"],
+    "v_fmamk_f16": R["v_fma_f16"],
+    "v_cvt_floor_i32_f32": R["v_cvt_flr_i32_f32"],
+    "v_cvt_nearest_i32_f32": R["v_cvt_rpi_i32_f32"],
+    "v_cvt_pk_rtz_f16_f32": R["v_cvt_pkrtz_f16_f32"],
+    "v_cvt_pk_i16_f32": saturated_pair(-32768, 32767),
+    "v_cvt_pk_u16_f32": saturated_pair(0, 65535),
+    "v_maximum3_f16": ieee_max,
+    "v_minimum3_f16": ieee_min,
+    "s_fmaak_f32": R["v_fma_f32"],
+    "s_fmamk_f32": R["v_fma_f32"],
+    "s_cvt_f32_i32": R["v_cvt_f32_i32"],
+    "s_cvt_f32_u32": R["v_cvt_f32_u32"],
+    "s_cvt_i32_f32": R["v_cvt_i32_f32"],
+    "s_cvt_u32_f32": R["v_cvt_u32_f32"],
+    "s_cvt_f16_f32": R["v_cvt_f16_f32"],
+    "s_cvt_f32_f16": lambda x: x,
+    "s_cvt_hi_f32_f16": lambda x: struct.unpack("<e", struct.pack("<I", x)[2:])[0],
+    "s_cvt_pk_rtz_f16_f32": R["v_cvt_pkrtz_f16_f32"],
+}
+for _f in ("f16", "f32", "f64"):
+    N[f"v_max_num_{_f}"] = fmax
+    N[f"v_min_num_{_f}"] = fmin
+    N[f"v_maximum_{_f}"] = ieee_max
+    N[f"v_minimum_{_f}"] = ieee_min
+    N[f"v_cmp_t_{_f}"] = R[f"v_cmp_tru_{_f}"]
+    N[f"v_cmpx_t_{_f}"] = R[f"v_cmpx_tru_{_f}"]
+for _f in ("f16", "f32"):
+    for _name in ("max3", "min3", "med3"):
+        N[f"v_{_name}_num_{_f}"] = R[f"v_{_name}_{_f}"]
+    for _name in ("", "num_"):
+        N[f"v_minmax_{_name}{_f}"] = lambda a, b, c: fmax(fmin(a, b), c)
+        N[f"v_maxmin_{_name}{_f}"] = lambda a, b, c: fmin(fmax(a, b), c)
+    N[f"v_minimummaximum_{_f}"] = lambda a, b, c: ieee_max(ieee_min(a, b), c)
+    N[f"v_maximumminimum_{_f}"] = lambda a, b, c: ieee_min(ieee_max(a, b), c)
+    for _name in ("add", "sub", "mul", "fmac", "ceil", "floor", "trunc", "rndne"):
+        N[f"s_{_name}_{_f}"] = R[f"v_{_name}_{_f}"]
+    N |= {f"s_max_{n}{_f}": fmax for n in ("", "num_")}
+    N |= {f"s_min_{n}{_f}": fmin for n in ("", "num_")}
+    N |= {f"s_maximum_{_f}": ieee_max, f"s_minimum_{_f}": ieee_min}
+    for _name in ("exp", "log", "rcp", "rsq", "sqrt"):
+        N[f"v_s_{_name}_{_f}"] = R[f"v_{_name}_{_f}"]
+    for _name, _c in COMPARE.items():
+        if _name not in ("f", "tru"):
+            N[f"s_cmp_{_name}_{_f}"] = _c
+    for _s in ("i16", "u16"):
+        N[f"v_cvt_pk_norm_{_s}_{_f}"] = R[f"v_cvt_pknorm_{_s}_{_f}"]
+
+CASES = {**R, **N}
 
 
 def samples(token: str, rng: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
@@ -398,20 +466,23 @@ def test_float_opcode(name: str) -> None:
     semantics = find(name)
     assert semantics is not None
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    bench = InstructionBench("gfx942", WAVES)
+    scalar = name.startswith(("s_", "v_s_"))
+    bench = InstructionBench("gfx1201" if name in N else "gfx942", 60 if scalar else WAVES)
+    shape = (60,) if scalar else (WAVES, bench.lane_count)
+    count = int(np.prod(shape))
     columns: list[np.ndarray[Any, Any]] = []
     given: dict[str, Any] = {}
     for token in semantics.sources:
         kind = semantics.results[0] if token == "old" else token
-        column = samples(kind, rng, WAVES * 64)
+        column = samples(kind, rng, count)
         columns.append(column)
         if token == "old":
-            given["old"] = column.reshape(WAVES, 64)
+            given["old"] = column.reshape(shape)
     explicit = [
-        c.reshape(WAVES, 64) for t, c in zip(semantics.sources, columns, strict=True) if t != "old"
+        c.reshape(shape) for t, c in zip(semantics.sources, columns, strict=True) if t != "old"
     ]
     results = bench.evaluate(name, *explicit, **given)
-    for row in range(WAVES * 64):
+    for row in range(count):
         arguments = [float(c[row]) if c.dtype.kind == "f" else int(c[row]) for c in columns]
         want = CASES[name](*arguments)
         want = want if isinstance(want, tuple) else (want,)

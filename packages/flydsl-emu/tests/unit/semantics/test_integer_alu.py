@@ -309,7 +309,55 @@ for _name, _f in {**COMPARE, "lg": lambda a, b: a != b}.items():
 for _name in ("eq", "lg"):
     S[f"s_cmp_{_name}_u64"] = S[f"s_cmp_{_name}_i32"]
 
-CASES = {**V, **S}
+# What gfx11 and gfx12 name otherwise or add.
+NEW: dict[str, Reference] = {
+    "v_add_co_ci_u32": lambda a, b, c: (a + b + c, a + b + c >> 32),
+    "v_sub_co_ci_u32": lambda a, b, c: (a - b - c, a < b + c),
+    "v_subrev_co_ci_u32": lambda a, b, c: (b - a - c, b < a + c),
+    "v_subrev_nc_u32": lambda a, b: b - a,
+    "v_mad_co_u64_u32": lambda a, b, c: (a * b + c, a * b + c >> 64),
+    "v_mad_co_i64_i32": lambda a, b, c: (a * b + c, not -(1 << 63) <= a * b + c < 1 << 63),
+    "v_clz_i32_u32": lambda a: clz(a, 32),
+    "v_ctz_i32_b32": ctz,
+    "v_cls_i32": lambda a: sign_run(a, 32),
+    "v_xor3_b32": lambda a, b, c: a ^ b ^ c,
+    "v_and_b16": lambda a, b: a & b,
+    "v_or_b16": lambda a, b: a | b,
+    "v_xor_b16": lambda a, b: a ^ b,
+    "v_not_b16": lambda a: ~a,
+    "v_mov_b16": lambda a: a,
+    "v_cndmask_b16": lambda a, b, c: b if c else a,
+    "v_cvt_i32_i16": lambda a: a,
+    "v_cvt_u32_u16": lambda a: a,
+    "s_clz_i32_u32": lambda a: clz(a, 32),
+    "s_clz_i32_u64": lambda a: clz(a, 64),
+    "s_ctz_i32_b32": ctz,
+    "s_ctz_i32_b64": ctz,
+    "s_cls_i32": lambda a: sign_run(a, 32),
+    "s_cls_i32_i64": lambda a: sign_run(a, 64),
+    "s_add_co_u32": lambda a, b: (a + b, a + b >> 32),
+    "s_add_co_ci_u32": lambda a, b, c: (a + b + c, a + b + c >> 32),
+    "s_sub_co_u32": lambda a, b: (a - b, a < b),
+    "s_sub_co_ci_u32": lambda a, b, c: (a - b - c, a < b + c),
+    "s_add_co_i32": lambda a, b: (a + b, wrap(a + b, "i32") != a + b),
+    "s_sub_co_i32": lambda a, b: (a - b, wrap(a - b, "i32") != a - b),
+    "s_addk_co_i32": lambda old, k: (old + k, wrap(old + k, "i32") != old + k),
+    "s_add_nc_u64": lambda a, b: a + b,
+    "s_sub_nc_u64": lambda a, b: a - b,
+    "s_mul_u64": lambda a, b: a * b,
+    "s_pack_hl_b32_b16": lambda a, b: a >> 16 | (b & 65535) << 16,
+}
+for _bits in (32, 64):
+    NEW[f"s_and_not1_b{_bits}"] = lambda a, b, n=_bits: flag(a & ~b, n)
+    NEW[f"s_or_not1_b{_bits}"] = lambda a, b, n=_bits: flag(a | ~b, n)
+for _t in ("u32", "i32", "u16", "i16"):
+    NEW[f"v_add_nc_{_t}"] = lambda a, b: a + b
+    NEW[f"v_sub_nc_{_t}"] = lambda a, b: a - b
+for _t in ("u32", "i32"):
+    NEW[f"v_minmax_{_t}"] = lambda a, b, c: max(min(a, b), c)
+    NEW[f"v_maxmin_{_t}"] = lambda a, b, c: min(max(a, b), c)
+
+CASES = {**V, **S, **NEW}
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])

@@ -55,20 +55,23 @@ DS_READS = dict(
 DS_WRITES = dict(
     zip("b8 b8_d16_hi b16 b16_d16_hi b32 b64 b96 b128".split(), STORES.values(), strict=True)
 )
+# The names of gfx11 and gfx12.
+NEW_LOADS = dict(
+    zip(
+        (
+            "u8 i8 u16 i16 b32 b64 b96 b128 d16_u8 d16_hi_u8 d16_i8 d16_hi_i8 d16_b16 d16_hi_b16"
+        ).split(),
+        LOADS.values(),
+        strict=True,
+    )
+)
+NEW_STORES = dict(
+    zip("b8 d16_hi_b8 b16 d16_hi_b16 b32 b64 b96 b128".split(), STORES.values(), strict=True)
+)
 SPACES = ("global", "flat", "scratch", "buffer")
 TWO = {"2_b32": (1, 4), "2_b64": (2, 8), "2st64_b32": (1, 256), "2st64_b64": (2, 512)}
+NEW_TWO = ("_2addr_b32", "_2addr_b64", "_2addr_stride64_b32", "_2addr_stride64_b64")
 LDS_DMA = ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4")
-
-CASES = (
-    [f"{space}_load_{name}" for space in SPACES for name in LOADS]
-    + [f"{space}_store_{name}" for space in SPACES for name in STORES]
-    + [f"ds_read_{name}" for name in DS_READS]
-    + [f"ds_write_{name}" for name in DS_WRITES]
-    + [f"ds_{verb}{name}" for verb in ("read", "write") for name in TWO]
-    + [f"global_load_lds_{name}" for name in LDS_DMA]
-    + [f"s_load_dword{x}" for x in ("", "x2", "x4", "x8", "x16")]
-    + [f"s_buffer_load_dword{x}" for x in ("", "x2", "x4", "x8", "x16")]
-)
 
 
 def expected_load(raw: bytes, shape: tuple[int, int, bool, str], old: list[int]) -> list[int]:
@@ -87,20 +90,21 @@ def expected_load(raw: bytes, shape: tuple[int, int, bool, str], old: list[int])
 class Memory:
     """A bench over 4096 bytes of a space, with random contents and random EXEC."""
 
-    def __init__(self, space: str, seed: int) -> None:
+    def __init__(self, space: str, seed: int, arch: str = "gfx942") -> None:
         self.space = space
         self.rng = np.random.default_rng(seed)
         self.data = self.rng.integers(0, 256, 4096).astype(np.uint8)
-        self.bench = InstructionBench("gfx942", WAVES, 4096, 64, [self.data])
-        self.exec = self.rng.random((WAVES, 64)) < 0.7
+        self.bench = InstructionBench(arch, WAVES, 4096, 64, [self.data])
+        self.lanes = lanes = self.bench.lane_count
+        self.exec = self.rng.random((WAVES, lanes)) < 0.7
         self.bench.set_exec(self.exec)
         if space == "lds":
             self.bench.lds[...] = self.rng.integers(0, 256, (WAVES, 4096))
         if space == "scratch":
-            self.bench.scratch[...] = self.rng.integers(0, 256, (WAVES, 64, 64))
-        self.old = self.rng.integers(0, 2**32, (4, WAVES, 64), dtype=np.uint32)
+            self.bench.scratch[...] = self.rng.integers(0, 256, (WAVES, lanes, 64))
+        self.old = self.rng.integers(0, 2**32, (4, WAVES, lanes), dtype=np.uint32)
         self.bench.state.vector[40:44] = self.old
-        self.values = self.rng.integers(0, 2**32, (4, WAVES, 64), dtype=np.uint32)
+        self.values = self.rng.integers(0, 2**32, (4, WAVES, lanes), dtype=np.uint32)
         self.bench.state.vector[50:54] = self.values
 
     def offsets(self, bytes_each: int, aligned: int) -> Array:
@@ -108,14 +112,14 @@ class Memory:
         limit = 64 if self.space == "scratch" else 4096
         if self.space == "scratch":
             slots = (limit - bytes_each) // aligned + 1
-            return self.rng.integers(0, slots, (WAVES, 64)) * aligned
-        slots = self.rng.permutation(4096 // 16 - 1)[: WAVES * 64]
-        shift = self.rng.integers(0, (16 - bytes_each) // aligned + 1, WAVES * 64) * aligned
-        return (slots * 16 + shift).reshape(WAVES, 64)
+            return self.rng.integers(0, slots, (WAVES, self.lanes)) * aligned
+        slots = self.rng.permutation(4096 // 16 - 1)[: WAVES * self.lanes]
+        shift = self.rng.integers(0, (16 - bytes_each) // aligned + 1, WAVES * self.lanes) * aligned
+        return (slots * 16 + shift).reshape(WAVES, self.lanes)
 
     def instruction(self, name: str, data: Operand, offsets: Array, extra: int) -> Instruction:
         """The instruction with its address registers filled; `extra` is the immediate offset."""
-        store = "_store_" in name or "write" in name
+        store = "_store" in name or "write" in name
         bench, space = self.bench, self.space
         mods = {"offset": extra} if extra else {}
         if space in ("global", "flat") and name.split("_", maxsplit=1)[0] != "buffer":
@@ -127,7 +131,8 @@ class Memory:
         if space == "buffer":
             descriptor = Operand("s", 16, 4)
             start = self.data.ctypes.data
-            for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, 4096, 0)):
+            check = 0 if self.lanes == 64 else 3 << 28  # later generations choose the check
+            for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, 4096, check)):
                 bench.state.scalar[16 + k] = word
             bench.state.scalar[24] = 4
             bench.write(Operand("v", 8, 1), offsets - extra - 4, U32)
@@ -150,17 +155,31 @@ class Memory:
         return bytes(self.data[offset : offset + size])
 
 
-def cases_of(kind: str) -> list[tuple[str, str, tuple[Any, ...]]]:
-    table, ds = (LOADS, DS_READS) if kind == "load" else (STORES, DS_WRITES)
-    out = [(space, f"{space}_{kind}_{n}", shape) for space in SPACES for n, shape in table.items()]
-    verb = "read" if kind == "load" else "write"
-    return out + [("lds", f"ds_{verb}_{n}", shape) for n, shape in ds.items()]
+def cases_of(kind: str) -> list[tuple[str, str, str, tuple[Any, ...]]]:
+    """Return architecture, space, mnemonic and shape of every load or store."""
+    old, new, ds = (
+        (LOADS, NEW_LOADS, DS_READS) if kind == "load" else (STORES, NEW_STORES, DS_WRITES)
+    )
+    out: list[tuple[str, str, str, tuple[Any, ...]]] = []
+    for arch, table, verb in (
+        ("gfx942", old, "read" if kind == "load" else "write"),
+        ("gfx1100", new, kind),
+    ):
+        out += [
+            (arch, space, f"{space}_{kind}_{n}", shape)
+            for space in SPACES
+            for n, shape in table.items()
+        ]
+        out += [(arch, "lds", f"ds_{verb}_{n}", shape) for n, shape in ds.items()]
+    return out
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize(("space", "name", "shape"), cases_of("load"))
-def test_load(space: str, name: str, shape: tuple[int, int, bool, str], aligned: bool) -> None:
-    memory = Memory(space, len(name))
+@pytest.mark.parametrize(("arch", "space", "name", "shape"), cases_of("load"))
+def test_load(
+    arch: str, space: str, name: str, shape: tuple[int, int, bool, str], aligned: bool
+) -> None:
+    memory = Memory(space, len(name), arch)
     size, count, _, _ = shape
     offsets = memory.offsets(size * count, size if aligned else 1)
     extra = 4 if space in ("buffer", "scratch") else 12
@@ -169,7 +188,7 @@ def test_load(space: str, name: str, shape: tuple[int, int, bool, str], aligned:
     memory.bench.execute(i)
     got = memory.bench.state.vector[40 : 40 + count]
     for wave in range(WAVES):
-        for lane in range(64):
+        for lane in range(memory.lanes):
             old = [int(x) for x in memory.old[:, wave, lane]]
             want = old[:count]
             if memory.exec[wave, lane]:
@@ -179,22 +198,24 @@ def test_load(space: str, name: str, shape: tuple[int, int, bool, str], aligned:
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize(("space", "name", "shape"), cases_of("store"))
-def test_store(space: str, name: str, shape: tuple[int, int, int], aligned: bool) -> None:
-    memory = Memory(space, len(name))
+@pytest.mark.parametrize(("arch", "space", "name", "shape"), cases_of("store"))
+def test_store(
+    arch: str, space: str, name: str, shape: tuple[int, int, int], aligned: bool
+) -> None:
+    memory = Memory(space, len(name), arch)
     size, count, shift = shape
     offsets = np.maximum(memory.offsets(size * count, size if aligned else 1), 16)
     before = {
         (w, l): memory.content(w, l, 0, 64 if space == "scratch" else 4096)
         for w in range(WAVES)
-        for l in range(64)
+        for l in range(memory.lanes)
     }
     extra = 4 if space in ("buffer", "scratch") else 12
     memory.bench.execute(memory.instruction(name, Operand("v", 50, count), offsets, extra))
     model = {k: bytearray(x) for k, x in before.items()}
     shared: dict[int, bytearray] = {}
     for wave in range(WAVES):
-        for lane in range(64):
+        for lane in range(memory.lanes):
             if space == "scratch":
                 target = model[wave, lane]
             elif space == "lds":
@@ -209,7 +230,7 @@ def test_store(space: str, name: str, shape: tuple[int, int, int], aligned: bool
                 part = (word & (1 << 8 * size) - 1).to_bytes(size, "little")
                 target[at + k * size : at + (k + 1) * size] = part
     for wave in range(WAVES):
-        for lane in range(64):
+        for lane in range(memory.lanes):
             after = memory.content(wave, lane, 0, 64 if space == "scratch" else 4096)
             want = (
                 model[wave, lane] if space == "scratch" else shared[wave if space == "lds" else 0]
@@ -217,22 +238,29 @@ def test_store(space: str, name: str, shape: tuple[int, int, int], aligned: bool
             assert after == bytes(want)
 
 
-@pytest.mark.opcodes("ds_read{name} ds_write{name}")
-@pytest.mark.parametrize("name", TWO)
-def test_two_accesses(name: str) -> None:
-    dwords, stride = TWO[name]
-    memory = Memory("lds", 5)
-    offsets = memory.offsets(16, 4) % 1024 // 4 * 4
-    offsets = (np.arange(WAVES * 64).reshape(WAVES, 64) % 64) * 16
+@pytest.mark.opcodes("{reading} {writing}")
+@pytest.mark.parametrize(
+    ("arch", "reading", "writing", "shape"),
+    [("gfx942", f"ds_read{name}", f"ds_write{name}", shape) for name, shape in TWO.items()]
+    + [
+        ("gfx1201", f"ds_load{name}", f"ds_store{name}", shape)
+        for name, shape in zip(NEW_TWO, TWO.values(), strict=True)
+    ],
+)
+def test_two_accesses(arch: str, reading: str, writing: str, shape: tuple[int, int]) -> None:
+    dwords, stride = shape
+    memory = Memory("lds", 5, arch)
+    lanes = memory.lanes
+    offsets = np.arange(lanes)[None, :].repeat(WAVES, 0) * 16
     memory.bench.write(Operand("v", 8, 1), offsets, U32)
     first, second = 0, 3 if stride > 200 else 2
     mods = {"offset1": second}
     read = Instruction(
-        0, 8, "DS", f"ds_read{name}", "", (Operand("v", 40, 2 * dwords), Operand("v", 8, 1)), mods
+        0, 8, "DS", reading, "", (Operand("v", 40, 2 * dwords), Operand("v", 8, 1)), mods
     )
     memory.bench.execute(read)
     for wave in range(WAVES):
-        for lane in range(64):
+        for lane in range(lanes):
             if not memory.exec[wave, lane]:
                 continue
             raw = b"".join(
@@ -241,9 +269,9 @@ def test_two_accesses(name: str) -> None:
             )
             words = np.frombuffer(raw, np.uint32).tolist()
             assert memory.bench.state.vector[40 : 40 + 2 * dwords, wave, lane].tolist() == words
-    memory.bench.set_exec(np.arange(64)[None, :].repeat(WAVES, 0) == 9)
+    memory.bench.set_exec(np.arange(lanes)[None, :].repeat(WAVES, 0) == 9)
     data = (Operand("v", 50, dwords), Operand("v", 52, dwords))
-    write = Instruction(0, 8, "DS", f"ds_write{name}", "", (Operand("v", 8, 1), *data), mods)
+    write = Instruction(0, 8, "DS", writing, "", (Operand("v", 8, 1), *data), mods)
     memory.bench.execute(write)
     at = int(offsets[1, 9])
     for n, base in ((first, 50), (second, 52)):
@@ -352,18 +380,21 @@ def test_flat_apertures(high: int, space: str) -> None:
     assert int(memory.bench.state.vector[40, 1, 5]) == want
 
 
-@pytest.mark.opcodes("s_load_dword{suffix}")
-@pytest.mark.parametrize("suffix", ["", "x2", "x4", "x8", "x16"])
+SCALAR = [("gfx942", f"dword{'' if n == 1 else f'x{n}'}", n) for n in (1, 2, 4, 8, 16)]
+SCALAR += [("gfx1201", f"b{32 * n}", n) for n in (1, 2, 3, 4, 8, 16)]
+
+
+@pytest.mark.opcodes("s_load_{suffix}")
+@pytest.mark.parametrize(("arch", "suffix", "dwords"), SCALAR)
 @pytest.mark.parametrize("form", ["immediate", "register", "both"])
-def test_scalar_load(suffix: str, form: str) -> None:
-    dwords = int(suffix[1:] or 1)
-    memory = Memory("global", 1)
+def test_scalar_load(arch: str, suffix: str, dwords: int, form: str) -> None:
+    memory = Memory("global", 1, arch)
     start = memory.data.ctypes.data
     memory.bench.state.scalar[16], memory.bench.state.scalar[17] = start & 0xFFFFFFFF, start >> 32
     memory.bench.state.scalar[20] = 24
     offset = Operand("k", 0, 1, 40) if form == "immediate" else Operand("s", 20, 1)
     mods = {"offset": 16} if form == "both" else {}
-    name = f"s_load_dword{suffix}"
+    name = f"s_load_{suffix}"
     operands = (Operand("s", 32, dwords), Operand("s", 16, 2), offset)
     memory.bench.execute(Instruction(0, 8, "SMEM", name, "", operands, mods))
     at = {"immediate": 40, "register": 24, "both": 40}[form] // 4
@@ -371,15 +402,14 @@ def test_scalar_load(suffix: str, form: str) -> None:
     assert memory.bench.state.scalar[32 : 32 + dwords, 1, 0].tolist() == want
 
 
-@pytest.mark.opcodes("s_buffer_load_dword{suffix}")
-@pytest.mark.parametrize("suffix", ["", "x2", "x4", "x8", "x16"])
-def test_scalar_buffer_load_clips_to_the_records(suffix: str) -> None:
-    dwords = int(suffix[1:] or 1)
-    memory = Memory("global", 1)
+@pytest.mark.opcodes("s_buffer_load_{suffix}")
+@pytest.mark.parametrize(("arch", "suffix", "dwords"), SCALAR)
+def test_scalar_buffer_load_clips_to_the_records(arch: str, suffix: str, dwords: int) -> None:
+    memory = Memory("global", 1, arch)
     start = memory.data.ctypes.data
     for k, word in enumerate((start & 0xFFFFFFFF, start >> 32, 16, 0)):
         memory.bench.state.scalar[16 + k] = word
-    name = f"s_buffer_load_dword{suffix}"
+    name = f"s_buffer_load_{suffix}"
     operands = (Operand("s", 32, dwords), Operand("s", 16, 4), Operand("k", 0, 1, 8))
     memory.bench.execute(Instruction(0, 8, "SMEM", name, "", operands))
     words = memory.data.view(np.uint32)
