@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["flydsl_cli_commands", "flydsl_device_runtimes"]
 
-_COMMANDS = ("flydsl_emu.cli.report_command",)
+_COMMANDS = ("flydsl_emu.cli.report_command", "flydsl_emu.cli.run_command")
 
 
 @hookimpl

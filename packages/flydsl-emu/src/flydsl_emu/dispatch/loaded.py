@@ -103,7 +103,9 @@ class LoadedKernel:
             return LaunchRecord(self.kernel, geometry, self.program)
         arguments = Arguments(self.kernel, self.code.base, geometry, kernarg)
         memory = Allocations((*allocations, *arguments.ranges, self.code.range))
-        launch = Launch(self.program, geometry, arguments, memory, steps, observer)
+        launch = Launch(
+            self.program, geometry, arguments, memory, steps, observer, self.code.source_line
+        )
         if self._numpy is None:
             self._numpy = NumpyTier(self.program)
         return self._numpy.run(launch)

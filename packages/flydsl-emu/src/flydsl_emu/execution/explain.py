@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flydsl.errors import FlyDSLError, TargetError, UserError
+from flydsl.errors import FlyDSLError, SourceLocation, TargetError, UserError
 from flydsl_emu.decode import Instruction
 from flydsl_emu.execution.faults import AccessFault, KernelFault
 from flydsl_emu.execution.geometry import Geometry
@@ -13,6 +13,9 @@ __all__ = ["explained"]
 
 def explained(fault: KernelFault, launch: Launch, workgroup: int, wave: int) -> FlyDSLError:
     """Return the error that tells where in the launch and in the kernel a fault happened.
+
+    Its location is the line of the kernel if the code object has a line table; else the launch path
+    puts in the line of the launch.
 
     Args:
         fault: The fault; its arguments may hold the instruction.
@@ -35,11 +38,20 @@ def explained(fault: KernelFault, launch: Launch, workgroup: int, wave: int) -> 
     if instruction is not None:
         offset = instruction.pc - launch.program.base
         value += f"; pc +{offset:#x}: {instruction}"
+    location = _location(launch, instruction)
     kind: type[FlyDSLError] = TargetError if fault.code.startswith("FLY-T") else UserError
     hint = ""
     if isinstance(fault, AccessFault):
         hint = "check the index arithmetic and the bounds test of this access"
-    return kind(fault.message, code=fault.code, value=_Text(value), hint=hint)
+    return kind(fault.message, code=fault.code, value=_Text(value), hint=hint, location=location)
+
+
+def _location(launch: Launch, instruction: Instruction | None) -> SourceLocation | None:
+    """Return the kernel's line that an instruction was compiled from, if there is a line table."""
+    if instruction is None or launch.source is None:
+        return None
+    line = launch.source(instruction.pc)
+    return None if line is None else SourceLocation(line.file, line.line, line.column - 1)
 
 
 def _thread(flat: int, geometry: Geometry) -> str:

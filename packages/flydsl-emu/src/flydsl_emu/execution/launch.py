@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flydsl_emu.codeobject import Kernel
+from flydsl_emu.codeobject import Kernel, SourceLine
 from flydsl_emu.execution.arguments import Arguments
 from flydsl_emu.execution.geometry import Geometry
 from flydsl_emu.execution.host import Allocations
@@ -28,6 +29,7 @@ class Launch:
         steps: Limit of wave-instructions.
         observer: Object whose ``batch(batch)`` is called before each batch of the numpy tier, or
             None.
+        source: Gives the source line of a loaded address, or None if it is unknown.
     """
 
     program: Program
@@ -36,6 +38,7 @@ class Launch:
     memory: Allocations
     steps: int = DEFAULT_STEP_LIMIT
     observer: Any = None
+    source: Callable[[int], SourceLine | None] | None = None
 
     @property
     def kernel(self) -> Kernel:

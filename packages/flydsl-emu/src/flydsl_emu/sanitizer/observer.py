@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flydsl_emu.decode import Instruction
@@ -46,7 +47,10 @@ class LaunchChecks:
         self._allocations = allocations
         self._finish = finish
         self.findings = Findings(
-            kernel.kernel.name, geometry, kernel.program.base, kernel.code.source_line
+            kernel.kernel.name,
+            replace(geometry, lanes=kernel.kernel.wave_size),
+            kernel.program.base,
+            kernel.code.source_line,
         )
 
     def batch(self, batch: Batch) -> None:

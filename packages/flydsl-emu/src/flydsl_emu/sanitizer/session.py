@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from flydsl.diagnostics import FlyDSLWarning
 from flydsl.errors import FlyDSLError, SourceLocation, UserError, UserValueError
+from flydsl.plugins.manager import plugin_manager
 from flydsl_emu.dispatch import LoadedKernel
 from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 from flydsl_emu.observers import Observer, watching
@@ -44,47 +46,64 @@ class SanitizerWarning(FlyDSLWarning):
     """A launch has findings and the sanitizer is told to warn."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Session:
+    """One block of `sanitize`. The innermost one of a context makes the checks of all of them."""
+
     checks: frozenset[str]
     action: str
     report: SanitizerReport
-    static: dict[int, tuple[LoadedKernel, list[Finding]]]
+    static: MutableMapping[LoadedKernel, list[Finding]]
+    outer: _Session | None = None
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        return self.checks if self.outer is None else self.checks | self.outer.wanted
 
     def watch(
+        self, kernel: LoadedKernel, geometry: Geometry, allocations: tuple[Allocation, ...]
+    ) -> Observer | None:
+        return self.observer(kernel, geometry, allocations) if _active.get() is self else None
+
+    def observer(
         self, kernel: LoadedKernel, geometry: Geometry, allocations: tuple[Allocation, ...]
     ) -> Observer:
         return LaunchChecks(
             kernel,
             geometry,
             allocations,
-            self.checks,
+            self.wanted,
             lambda findings, record: self._finish(kernel, findings, record),
         )
 
     def _finish(
         self, kernel: LoadedKernel, findings: Findings, record: LaunchRecord | None
     ) -> None:
-        found = [*self._static(kernel), *findings.found]
-        self.report.add(found)
-        if not found or record is None:
+        self._deliver([*self._static(kernel), *findings.found], record is not None)
+
+    def _deliver(self, found: list[Finding], ran: bool) -> None:
+        if self.outer is not None:
+            self.outer._deliver(found, ran)
+        mine = [f for f in found if f.check in self.checks]
+        self.report.add(mine)
+        if not mine or not ran:
             return
         if self.action == "raise":
-            raise error_of(found)
+            raise error_of(mine)
         if self.action == "warn":
-            warnings.warn(str(SanitizerReport(found)), SanitizerWarning, stacklevel=2)
+            warnings.warn(str(SanitizerReport(mine)), SanitizerWarning, stacklevel=2)
 
     def _static(self, kernel: LoadedKernel) -> list[Finding]:
-        if "wait" not in self.checks:
+        if "wait" not in self.wanted:
             return []
-        known = self.static.get(id(kernel))
-        if known is None:
+        found = self.static.get(kernel)
+        if found is None:
             found = check_program(kernel.program, kernel.code.source_line)
-            known = self.static[id(kernel)] = (kernel, found)
-        return known[1]
+            self.static[kernel] = found
+        return found
 
 
-_active: ContextVar[bool] = ContextVar("flydsl_emu_sanitizing", default=False)
+_active: ContextVar[_Session | None] = ContextVar("flydsl_emu_sanitizing", default=None)
 
 
 def error_of(found: Collection[Finding]) -> SanitizerError:
@@ -94,7 +113,7 @@ def error_of(found: Collection[Finding]) -> SanitizerError:
     error = SanitizerError(
         f"kernel {first.kernel!r}: {first.message}{more}",
         code=first.code,
-        value=_Text("\n".join(str(f) for f in found)),
+        value=_Text(f"{first.place}" + ("" if first.other is None else f"; {first.other}")),
         hint=first.hint,
         location=_location(first),
     )
@@ -170,8 +189,8 @@ def sanitize(
             value=action,
             allowed=", ".join(ACTIONS),
         )
-    session = _Session(checks_from(checks), action, SanitizerReport([]), {})
-    token = _active.set(True)
+    session = _Session(checks_from(checks), action, SanitizerReport([]), {}, _active.get())
+    token = _active.set(session)
     try:
         with watching(session.watch):
             yield session.report
@@ -198,7 +217,7 @@ def check_launch(
         checks: As for `sanitize`.
     """
     session = _Session(checks_from(checks), "collect", SanitizerReport([]), {})
-    observer = session.watch(kernel, geometry, tuple(allocations))
+    observer = session.observer(kernel, geometry, tuple(allocations))
     record = None
     try:
         record = kernel.launch(geometry, kernarg, allocations, observer=observer)
@@ -216,7 +235,10 @@ def demanded(
 ) -> Observer | None:
     """Return the observer that ``FLYDSL_SANITIZE`` asks for; None inside `sanitize`."""
     names = SANITIZE.get()
-    if not names or _active.get():
+    if not names or _active.get() is not None:
         return None
-    session = _Session(checks_from(names), SANITIZE_ACTION.get(), SanitizerReport([]), {})
-    return session.watch(kernel, geometry, allocations)
+    # What the static checks say of a kernel holds for all its launches.
+    cache = plugin_manager().cache("sanitizer")
+    static = cache.setdefault("static", WeakKeyDictionary())
+    session = _Session(checks_from(names), SANITIZE_ACTION.get(), SanitizerReport([]), static)
+    return session.observer(kernel, geometry, allocations)
