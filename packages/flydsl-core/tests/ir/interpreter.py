@@ -76,6 +76,10 @@ def call(function: Any, arguments: Sequence[int]) -> list[int]:
             result = _wrap(exact, bits)
             if "nsw" in str(op):
                 assert result == exact, f"{op} overflows for {operands}"
+            if "nuw" in str(op):
+                unsigned = [_unsigned(x, bits) for x in operands]
+                exact = _SIGNED[name](*unsigned)
+                assert 0 <= exact < 1 << bits, f"{op} overflows unsigned for {operands}"
         elif name in _UNSIGNED:
             result = _wrap(_UNSIGNED[name](*(_unsigned(x, bits) for x in operands)), bits)
         elif name in ("extsi", "index_cast"):

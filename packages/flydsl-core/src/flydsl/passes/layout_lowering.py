@@ -47,9 +47,9 @@ class Lowering:
         entry: The function's entry block.
     """
 
-    def __init__(self, entry: mlir.ir.Block) -> None:
-        self.entry = entry
-        self.emitter = Emitter(entry)
+    def __init__(self, function: Any, target: Target | None = None) -> None:
+        self.entry = function.regions[0].blocks[0]
+        self.emitter = Emitter(self.entry, function, target)
         self.values: dict[Any, Any] = {}
         self.atoms: dict[Any, Any] = {}
         self._done: list[Any] = []
@@ -79,17 +79,17 @@ class Lowering:
         take another path than it took for them.
         """
         text = str(value.type)
-        width = _INTEGER_WIDTHS.get(text, 64)
-        if text == "index":
-            key = ("cast", value)
-            cast = self.emitter.lookup(key)
-            if cast is None:
-                cast = self.create(
-                    "arith.index_cast", [mlir.ir.IntegerType.get_signless(64)], [value]
-                ).result
-                self.emitter.store(key, cast)
-            value = cast
-        return self.emitter.leaf(value, width)
+        if text != "index":
+            return self.emitter.leaf(value, _INTEGER_WIDTHS.get(text, 64))
+        narrow = self.emitter.fits_i32(value)
+        key = ("cast", value)
+        cast = self.emitter.lookup(key)
+        if cast is None:
+            kind = mlir.ir.IntegerType.get_signless(32 if narrow else 64)
+            cast = self.create("arith.index_cast", [kind], [value]).result
+            self.emitter.store(key, cast)
+        leaf = self.emitter.leaf(cast, 32 if narrow else 64)
+        return leaf.extend() if narrow else leaf
 
     def dynamic_leaf(self, value: mlir.ir.Value, like: Any, *, nonnegative: bool = False) -> Any:
         """Return the leaf of a value with the divisor that a type promises; never an int."""
@@ -295,4 +295,4 @@ def run(module: mlir.ir.Module, target: Target | None = None, **options: object)
     """
     with module.context, mlir.ir.Location.unknown():
         for op in list(functions(module)):
-            Lowering(op.regions[0].blocks[0]).run()
+            Lowering(op, target).run()

@@ -4,84 +4,39 @@ A leaf computed by the algebra is a node; its operations are emitted only when i
 for, before the operation that was being lowered when the node was made (so the value dominates
 whatever that operation's result reaches). Equal nodes in one scope are one node.
 
-Divisions become shifts and masks for powers of two, and unsigned divisions where both operands are
-known not to be negative: thread and block ids, extents, sums and products of such, remainders.
+`strength` reduces nodes by what is known of their operands (`ranges`, divisors); divisions that
+remain become shifts and masks for powers of two, products and shifts for small numbers, and
+unsigned divisions where both operands are known not to be negative.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flydsl import mlir
 from flydsl.dialects.building import parsed
 from flydsl.errors import CompilerBug
 from flydsl.layout.leaf import DynamicLeaf, Leaf, LeafOp, widen
+from flydsl.passes.ranges import Bounds, Ranges, full, of_operation
+from flydsl.passes.strength import magic, reduced, resolved
 
-__all__ = ["Emitter", "SsaLeaf", "known_nonnegative"]
+if TYPE_CHECKING:
+    from flydsl.plugins.protocols import Target
 
-_NONNEGATIVE_SOURCES = frozenset(
-    f"gpu.{name}"
-    for name in (
-        "thread_id",
-        "block_id",
-        "block_dim",
-        "grid_dim",
-        "global_id",
-        "lane_id",
-        "subgroup_id",
-        "num_subgroups",
-        "subgroup_size",
-        "cluster_id",
-        "cluster_block_id",
-    )
-)
-_PRESERVING = frozenset(
-    f"arith.{name}"
-    for name in (
-        "addi",
-        "muli",
-        "index_cast",
-        "extsi",
-        "divui",
-        "divsi",
-        "minsi",
-        "remsi",
-        "select",
-    )
-)
-_ALWAYS = frozenset(f"arith.{name}" for name in ("extui", "index_castui"))
-
-
-def known_nonnegative(value: mlir.ir.Value, depth: int = 6) -> bool:
-    """Return whether an integer value is known not to be negative, assuming no overflow."""
-    owner = value.owner
-    if isinstance(owner, mlir.ir.Block):
-        parent = owner.owner
-        if parent.name != "scf.for" or mlir.ir.BlockArgument(value).arg_number != 0:
-            return False
-        return known_nonnegative(parent.operands[0], depth - 1)
-    name = owner.name
-    if name in _NONNEGATIVE_SOURCES or name in _ALWAYS:
-        return True
-    if name == "arith.constant":
-        attr = owner.attributes["value"]
-        return isinstance(attr, mlir.ir.IntegerAttr) and attr.value >= 0
-    if depth == 0:
-        return False
-    if name in _PRESERVING:
-        operands = list(owner.operands)[1 if name == "arith.select" else 0 :]
-        return all(known_nonnegative(x, depth - 1) for x in operands)
-    if name in ("arith.andi", "arith.maxsi", "arith.remui"):
-        return any(known_nonnegative(x, depth - 1) for x in owner.operands)
-    if name in ("arith.shrui", "arith.shrsi"):
-        return known_nonnegative(owner.operands[0], depth - 1)
-    return False
+__all__ = ["Emitter", "SsaLeaf"]
 
 
 class SsaLeaf(DynamicLeaf):
-    """A run-time integer: an SSA value, or a node that becomes one when asked for."""
+    """A run-time integer: an SSA value, or a node that becomes one when asked for.
 
-    __slots__ = ("_value", "emitter", "node", "nonnegative")
+    Attributes:
+        node: ``(op, a, b, width, quotient, anchor)`` of an operation; ``("same", leaf)`` and
+            ``("constant", int)`` for what a rule found; empty for a given value.
+        bounds: Lowest and highest value.
+        narrow: The 32-bit leaf of the same value, for a 64-bit one that is known to have it.
+    """
+
+    __slots__ = ("_value", "bounds", "emitter", "narrow", "node")
 
     def __init__(
         self,
@@ -91,7 +46,7 @@ class SsaLeaf(DynamicLeaf):
         value: mlir.ir.Value | None = None,
         *,
         node: tuple[Any, ...] = (),
-        nonnegative: bool = False,
+        bounds: Bounds,
     ) -> None:
         # The base class validates widths and divisors, which are computed here: skip it.
         self.width = width
@@ -99,7 +54,13 @@ class SsaLeaf(DynamicLeaf):
         self.emitter = emitter
         self._value = value
         self.node = node
-        self.nonnegative = nonnegative
+        self.bounds = bounds
+        self.narrow: SsaLeaf | None = None
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether the value is known not to be negative."""
+        return self.bounds[0] >= 0
 
     def emit(self, op: LeafOp, a: Leaf, b: Leaf, width: int, divisor: int) -> SsaLeaf:
         """See `DynamicLeaf.emit`."""
@@ -117,16 +78,10 @@ class SsaLeaf(DynamicLeaf):
         return self._value
 
 
-def _nonnegative(op: str, a: Leaf, b: Leaf) -> bool:
-    left = a >= 0 if isinstance(a, int) else bool(getattr(a, "nonnegative", False))
-    right = b >= 0 if isinstance(b, int) else bool(getattr(b, "nonnegative", False))
-    if op in ("add", "mul", "floordiv", "ceildiv", "min", "or", "xor"):
-        return left and right
-    if op in ("and", "max"):
-        return left or right
-    if op == "mod":
-        return right
-    return left if op in ("shl", "shr", "extend") else False
+def _bounds(x: Leaf) -> Bounds:
+    if isinstance(x, int):
+        return x, x
+    return x.bounds if isinstance(x, SsaLeaf) else full(x.width)
 
 
 class Emitter:
@@ -136,18 +91,22 @@ class Emitter:
         anchor: The operation being lowered; nodes made now are emitted before it.
     """
 
-    def __init__(self, entry: mlir.ir.Block) -> None:
+    def __init__(
+        self, entry: mlir.ir.Block, function: Any = None, target: Target | None = None
+    ) -> None:
         self._entry = entry
+        self._ranges = Ranges(function, target)
         self.anchor: Any = None
         self._scopes: list[dict[tuple[Any, ...], Any]] = [{}]
         self._constants: dict[tuple[int, int], mlir.ir.Value] = {}
         self._types = {w: mlir.ir.IntegerType.get_signless(w) for w in (1, 32, 64)}
         self._nsw = parsed("#arith.overflow<nsw>")
+        self._nuw = parsed("#arith.overflow<nuw>")
         self._nonneg = mlir.ir.UnitAttr.get()
         self._start: Any = None
         self._unknown: Any = mlir.ir.Location.unknown()
         wide = self._types[64]
-        self._predicates = {code: mlir.ir.IntegerAttr.get(wide, code) for code in _COMPARE.values()}
+        self._predicates = {code: mlir.ir.IntegerAttr.get(wide, code) for code in COMPARE.values()}
 
     def push(self) -> None:
         """Enter a nested region: nodes made from now on are not seen outside."""
@@ -176,10 +135,27 @@ class Emitter:
         key = ("leaf", value, divisor)
         found: SsaLeaf | None = self.lookup(key)
         if found is None or (nonnegative and not found.nonnegative):
-            known = nonnegative or known_nonnegative(value)
-            found = SsaLeaf(self, width, divisor, value, nonnegative=known)
+            low, high = self._ranges.of(value)
+            low = max(low, 0) if nonnegative else low
+            found = SsaLeaf(self, width, divisor, value, bounds=(low, max(low, high)))
+            self._note_narrow(found, value)
             self.store(key, found)
         return found
+
+    def fits_i32(self, value: mlir.ir.Value) -> bool:
+        """Return whether an SSA value is known to fit 32 bits."""
+        low, high = self._ranges.of(value)
+        return full(32)[0] <= low and high <= full(32)[1]
+
+    def _note_narrow(self, leaf: SsaLeaf, value: mlir.ir.Value) -> None:
+        """Remember the 32-bit value that a 64-bit one was extended from."""
+        owner = value.owner
+        name = getattr(owner, "name", "")
+        if leaf.width != 64 or name not in ("arith.extsi", "arith.extui"):
+            return
+        source = owner.operands[0]
+        if str(source.type) == "i32" and (name == "arith.extsi" or self._ranges.of(source)[0] >= 0):
+            leaf.narrow = self.leaf(source, 32)
 
     def node(self, op: str, a: Leaf, b: Leaf, width: int, divisor: int) -> SsaLeaf:
         """Return the leaf of ``a op b`` without emitting anything.
@@ -189,19 +165,61 @@ class Emitter:
         """
         if width == 64 and op != "extend":
             a, b = widen(a), widen(b)
-        left = a if isinstance(a, int) else id(a)
-        right = b if isinstance(b, int) else id(b)
-        key = (op, left, right, isinstance(a, int), isinstance(b, int), width)
+        left, right = resolved(a), resolved(b)
+        key = (
+            op,
+            left if isinstance(left, int) else id(left),
+            right if isinstance(right, int) else id(right),
+            isinstance(a, int),
+            isinstance(b, int),
+            width,
+        )
         found: SsaLeaf | None = self.lookup(key)
         if found is None:
-            bits = 1 if op in _COMPARE else width
-            known = _nonnegative(op, a, b)
-            quotient = None
-            if op == "mod" and not _is_power_of_two(b) and not _nonnegative("add", a, b):
-                quotient = self.node("floordiv", a, b, width, 1)
-            node = (op, a, b, width, quotient, self.anchor)
-            found = SsaLeaf(self, bits, divisor, node=node, nonnegative=known)
+            found = self._node(op, a, b, width, divisor)
             self.store(key, found)
+            # The operands' identities are the key, so they must not be freed.
+            self.store(("kept", key), (left, right))
+        if found.divisor == divisor:
+            return found
+        # A rule asked for the value before, without its divisor, or the other way round.
+        known = (*key, divisor)
+        other: SsaLeaf | None = self.lookup(known)
+        if other is None:
+            other = self._alias(found, found.width, divisor, found.bounds)
+            self.store(known, other)
+        return other
+
+    def _node(self, op: str, a: Leaf, b: Leaf, width: int, divisor: int) -> SsaLeaf:
+        bits = 1 if op in COMPARE else width
+        bounds = of_operation(op, _bounds(a), _bounds(b), width)
+        same = reduced(op, a, b, width)
+        if same is None and bounds[0] == bounds[1]:
+            same = bounds[0]
+        if same is not None:
+            return self._alias(same, bits, divisor, bounds)
+        quotient = None
+        if op == "mod" and not is_power_of_two(b) and not _unsigned_mod(a, b):
+            quotient = self.node("floordiv", a, b, width, 1)
+        node = (op, a, b, width, quotient, self.anchor)
+        found = SsaLeaf(self, bits, divisor, node=node, bounds=bounds)
+        if op == "extend":
+            found.narrow = a if isinstance(a, SsaLeaf) else None
+        return found
+
+    def _alias(self, same: Leaf, width: int, divisor: int, bounds: Bounds) -> SsaLeaf:
+        """Return a leaf of the given width and divisor for what a rule found."""
+        if isinstance(same, int):  # a truth value is one too
+            same = int(same)
+            return SsaLeaf(self, width, divisor, node=("constant", same), bounds=(same, same))
+        assert isinstance(same, SsaLeaf)
+        if same.width == 32 and width == 64:
+            same = same.extend()
+        if same.width == width and same.divisor == divisor:
+            return same
+        low, high = max(bounds[0], same.bounds[0]), min(bounds[1], same.bounds[1])
+        found = SsaLeaf(self, width, divisor, node=("same", same), bounds=(low, high))
+        found.narrow = same.narrow
         return found
 
     def constant(self, value: int, width: int) -> mlir.ir.Value:
@@ -253,6 +271,10 @@ class Emitter:
 
     def emit(self, leaf: SsaLeaf) -> mlir.ir.Value:
         """Emit the operations of a node before its anchor and return the value."""
+        if leaf.node[0] == "constant":
+            return self.constant(leaf.node[1], leaf.width)
+        if leaf.node[0] == "same":
+            return self.value_of(leaf.node[1], leaf.width)
         op, a, b, width, quotient, anchor = leaf.node
         if op == "extend":
             if a.nonnegative:
@@ -262,8 +284,8 @@ class Emitter:
         if op in ("floordiv", "mod", "ceildiv"):
             return self._divide(op, x, b, quotient, leaf)
         y = self.value_of(int(b) if isinstance(b, int) else b, width)
-        if op in _COMPARE:
-            return self._op("cmpi", 1, [x, y], anchor, predicate=self._predicates[_COMPARE[op]])
+        if op in COMPARE:
+            return self._op("cmpi", 1, [x, y], anchor, predicate=self._predicates[COMPARE[op]])
         if op in ("add", "sub", "mul"):
             return self._op(op + "i", width, [x, y], anchor, overflowFlags=self._nsw)
         if op == "shr":
@@ -273,19 +295,10 @@ class Emitter:
     def _divide(
         self, op: str, x: mlir.ir.Value, b: Leaf, quotient: SsaLeaf | None, leaf: SsaLeaf
     ) -> mlir.ir.Value:
-        width, anchor = leaf.node[3], leaf.node[-1]
-        positive = _nonnegative("add", leaf.node[1], b)
-        if isinstance(b, int) and _is_power_of_two(b):
-            low = self.constant(b - 1, width)
-            if op == "mod":
-                return self._op("andi", width, [x, low], anchor)
-            if op == "ceildiv" and not positive:
-                return self._op("ceildivsi", width, [x, self.constant(b, width)], anchor)
-            if op == "ceildiv":
-                # Unsigned: the sum of two non-negative numbers has room in the top bit.
-                x = self._op("addi", width, [x, low], anchor)
-            shift = self.constant(b.bit_length() - 1, width)
-            return self._op("shrui" if positive else "shrsi", width, [x, shift], anchor)
+        a, width, anchor = leaf.node[1], leaf.node[3], leaf.node[-1]
+        positive = _bounds(a)[0] >= 0 and _bounds(b)[0] >= 0
+        if isinstance(b, int) and is_power_of_two(b):
+            return self._shifted(op, x, b, leaf)
         y = self.value_of(b, width)
         if op == "ceildiv" and positive:
             less = self._op("subi", width, [y, self.constant(1, width)], anchor)
@@ -298,12 +311,45 @@ class Emitter:
             return self._op("subi", width, [x, product], anchor)
         if op == "mod":
             return self._op("remui", width, [x, y], anchor)
+        found = magic(b, _bounds(a)[1]) if isinstance(b, int) and positive else None
+        if found is not None and width == 32:
+            factor, shift = (self.constant(_as_signed(n), width) for n in found)
+            product = self._op("muli", width, [x, factor], anchor, overflowFlags=self._nuw)
+            return self._op("shrui", width, [product, shift], anchor)
         return self._op("divui" if positive else "floordivsi", width, [x, y], anchor)
 
+    def _shifted(self, op: str, x: mlir.ir.Value, b: int, leaf: SsaLeaf) -> mlir.ir.Value:
+        """Divide by a power of two."""
+        width, anchor = leaf.node[3], leaf.node[-1]
+        positive = _bounds(leaf.node[1])[0] >= 0
+        low = self.constant(b - 1, width)
+        if op == "mod":
+            return self._op("andi", width, [x, low], anchor)
+        if op == "ceildiv" and not positive:
+            return self._op("ceildivsi", width, [x, self.constant(b, width)], anchor)
+        if op == "ceildiv":
+            # Unsigned: the sum of two non-negative numbers has room in the top bit.
+            x = self._op("addi", width, [x, low], anchor)
+        shift = self.constant(b.bit_length() - 1, width)
+        return self._op("shrui" if positive else "shrsi", width, [x, shift], anchor)
 
-def _is_power_of_two(x: Leaf) -> bool:
+
+def _unsigned_mod(a: Leaf, b: Leaf) -> bool:
+    """Return whether a remainder is one unsigned operation, without the quotient."""
+    if _bounds(a)[0] < 0 or _bounds(b)[0] < 0:
+        return False
+    # Of a small number the quotient is a product and a shift, which the remainder then shares.
+    return not isinstance(b, int) or magic(b, _bounds(a)[1]) is None
+
+
+def _as_signed(number: int) -> int:
+    return number - (1 << 32) if number >> 31 else number
+
+
+def is_power_of_two(x: Leaf) -> bool:
+    """Return whether `x` is an int and a power of two."""
     return isinstance(x, int) and x > 0 and x & (x - 1) == 0
 
 
-_COMPARE = {"eq": 0, "ne": 1, "lt": 2, "le": 3}
+COMPARE = {"eq": 0, "ne": 1, "lt": 2, "le": 3}
 _BITS = {"and": "andi", "or": "ori", "xor": "xori", "shl": "shli", "min": "minsi", "max": "maxsi"}
