@@ -247,6 +247,19 @@ class CoordTensor(Drawable):
         return self.layout.stride
 
     @property
+    def dtype(self) -> NoReturn:
+        """A coordinate tensor has no element type.
+
+        Raises:
+            UserTypeError: Always.
+        """
+        raise UserTypeError(
+            "a coordinate tensor has no element type: its elements are coordinates",
+            code="FLY-U116",
+            value=str(self),
+        )
+
+    @property
     def codomain(self) -> IntTuple:
         """Zeros nested like the base."""
         return map_tuple(_zero, self.base)

@@ -84,10 +84,13 @@ def complement(layout: object, codomain_size: object = None) -> Layout:
         raise _refuse("complement", "the codomain size is negative", plain)
     current: Leaf = 1
     out: list[Mode] = []
-    for extent, stride in _sorted_spans(plain, "complement"):
+    spans = _sorted_spans(plain, "complement")
+    for at, (extent, stride) in enumerate(spans):
         assert not isinstance(stride, Basis)
         if isinstance(extent, int) and extent == 0:
             raise _refuse("complement", "the layout is empty", plain)
+        if _lie_beyond(spans[at:], current, total):
+            break
         if not leaf.divides(current, stride):
             raise _refuse(
                 "complement",
@@ -99,6 +102,17 @@ def complement(layout: object, codomain_size: object = None) -> Layout:
         current = leaf.mul(extent, stride)
     out.append((leaf.ceildiv(total, current), current))
     return from_modes(ev.merge_modes(out))
+
+
+def _lie_beyond(spans: list[Mode], reached: Leaf, total: Leaf) -> bool:
+    """Return whether [0, total) is full and `spans` place further copies of [0, reached) apart."""
+    if not isinstance(reached, int) or not isinstance(total, int) or reached < total:
+        return False
+    for extent, stride in spans:
+        if not isinstance(extent, int) or not isinstance(stride, int) or stride < reached:
+            return False
+        reached += (extent - 1) * stride
+    return True
 
 
 def right_inverse(layout: object) -> Layout | ComposedLayout:
