@@ -6,6 +6,7 @@ from __future__ import annotations
 from flydsl_emu.semantics import (
     atomics,
     lds,
+    lds_special,
     salu,
     smem,
     valu_compare,
@@ -22,6 +23,7 @@ __all__ = ["DEFINING"]
 DEFINING = (
     atomics,
     lds,
+    lds_special,
     salu,
     smem,
     valu_compare,

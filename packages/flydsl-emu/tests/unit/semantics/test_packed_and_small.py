@@ -59,6 +59,7 @@ WIDE: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 MIXED = ("v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16")
 DOTS = ("v_dot2_f32_f16", "v_dot2_f32_bf16", "v_dot2c_f32_f16", "v_dot2c_f32_bf16")
+DOTS += ("v_dot2acc_f32_f16", "v_dot2acc_f32_bf16")
 INTEGER_DOTS = ("v_dot2c_i32_i16", "v_dot4c_i32_i8", "v_dot8c_i32_i4")
 SMALL = [f"v_cvt_{form}_{k}" for k in ("fp8", "bf8") for form in ("pk_f32", "f32")]
 SMALL += [f"v_cvt_{form}_{k}_f32" for k in ("fp8", "bf8") for form in ("pk", "sr")]
@@ -199,7 +200,7 @@ def test_float_dot(name: str) -> None:
     c = rng.standard_normal((WAVES, 64)).astype(np.float32)
     bench.state.vector[10], bench.state.vector[11] = a.view(np.uint32), b.view(np.uint32)
     bench.state.vector[12] = c.view(np.uint32)
-    accumulates = name.startswith("v_dot2c")
+    accumulates = name.startswith(("v_dot2c", "v_dot2acc"))
     target = Operand("v", 12 if accumulates else 20)
     tail = () if accumulates else (Operand("v", 12),)
     bench.execute(

@@ -44,11 +44,6 @@ def title(kind: str, result: str, k: int, a: str, b: str) -> str:
     return f"v_{kind}_{result}_16x16x{k}_" + (f"{a}_{b}" if a in ("fp8", "bf8") else a)
 
 
-CASES = sorted(
-    {title("wmma", *s[1:]) for s in GFX11 + GFX12} | {title("swmmac", *s) for s in SPARSE}
-)
-
-
 def codes(kind: str, rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Array, Array]:
     """Return bits and values of random elements; integers as if unsigned."""
     if kind[0] == "i":
@@ -150,8 +145,11 @@ def check(got: Array, a: Array, b: Array, c: Array, kind: str) -> None:
         assert (error <= np.abs(want) * 2.0**-digits + scale + 2.0**-25).all()
 
 
-@pytest.mark.parametrize(("arch", "result", "k", "x", "y"), GFX11 + GFX12)
-def test_dense(arch: str, result: str, k: int, x: str, y: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "arch", "result", "k", "x", "y"),
+    [(title("wmma", *case[1:]), *case) for case in GFX11 + GFX12],
+)
+def test_dense(name: str, arch: str, result: str, k: int, x: str, y: str) -> None:
     rng = np.random.default_rng(zlib.crc32(f"{arch}{result}{k}{x}{y}".encode()))
     for half in (0, 1) if result in ("f16", "bf16") and arch == "gfx1100" else (0,):
         scene = Scene(arch)
@@ -174,7 +172,7 @@ def test_dense(arch: str, result: str, k: int, x: str, y: str) -> None:
             scene.accumulator(C, c, half),
         )
         before = scene.bench.state.vector.copy()
-        scene.run(title("wmma", result, k, x, y), sizes, mods)
+        scene.run(name, sizes, mods)
         check(scene.result(result, half), a, b.T, c, result)
         scene.bench.state.vector[D : D + 8] = before[D : D + 8]
         assert np.array_equal(scene.bench.state.vector, before)
@@ -260,8 +258,10 @@ def test_inline_accumulator() -> None:
             assert (scene.bench.state.vector[D : D + 8] == want).all()
 
 
-@pytest.mark.parametrize(("result", "k", "x", "y"), SPARSE)
-def test_sparse(result: str, k: int, x: str, y: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "result", "k", "x", "y"), [(title("swmmac", *case), *case) for case in SPARSE]
+)
+def test_sparse(name: str, result: str, k: int, x: str, y: str) -> None:
     rng = np.random.default_rng(zlib.crc32(f"{result}{k}{x}{y}".encode()))
     key = int(rng.integers(0, 2)) if k == 32 else 0
     scene = Scene("gfx1201")
@@ -291,5 +291,5 @@ def test_sparse(result: str, k: int, x: str, y: str) -> None:
         scene.operand(B, b_bits, BITS[y]),
         scene.accumulator(D, c),
     )
-    scene.run(title("swmmac", result, k, x, y), sizes, mods)
+    scene.run(name, sizes, mods)
     check(scene.result(result), a, b.T, c, result)
