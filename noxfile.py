@@ -52,7 +52,9 @@ def tests(session: nox.Session, package: str) -> None:
 def workspace(session: nox.Session) -> None:
     """Run the tests of the workspace itself: its tools and examples."""
     _install(session, "test")
-    session.run("pytest", "-n", "auto", "tools/tests", "tests/examples", *session.posargs)
+    session.run(
+        "pytest", "-n", "auto", "tools/tests", "tests/examples", "tests/peer", *session.posargs
+    )
 
 
 @nox.session

@@ -157,6 +157,10 @@ class Array:
         step = size // max(1, self.ptr.element.width // 8)
         return open_storage(self.ptr + number * step, element)
 
+    def peek(self) -> Array:
+        """Return the array itself, whose value is its place: `Storage.peek` of an array type."""
+        return self
+
     def __getitem__(self, index: Any) -> Any:
         """Load an element; of an array of arrays, return the inner array."""
         place = self._place(index)
