@@ -18,7 +18,9 @@ _REGISTER = re.compile(r"(ttmp|[vas])(?:(\d+)|\[(\d+):(\d+)\])(\.[lh])?")
 _ENCODINGS = ("e64_dpp", "e32", "e64", "dpp", "sdwa")
 _COMMA = re.compile(r",\s*(?![^(\[]*[)\]])")
 # First word of what follows the operands.
-_MODIFIER = re.compile(r" (?=[a-z_0-9]+:|clamp|offen|idxen|gds|glc|slc|dlc|tfe|lds|sc0|sc1|nt\b)")
+_MODIFIER = re.compile(
+    r" (?=[a-z_0-9]+:|clamp|offen|idxen|gds|glc|slc|dlc|tfe|lds|sc0|sc1|nt\b|matrix_|r128)"
+)
 
 
 @dataclass(frozen=True, slots=True)

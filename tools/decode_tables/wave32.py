@@ -19,14 +19,18 @@ _STYLES = {
     ("0x3800", "0x5678"): "i",
     ("0x3f000000", "0x12345678"): "x",
 }
+# A pair of registers in whose place a constant is the bits of a 32-bit number.
+_NARROW = "w"
 # Numbers that the fields hold: distinct, and multiples of 16 for the widest register operands.
 _NUMBERS = (16, 32, 48, 64, 80)
 _SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1")
 _VECTOR_FORMATS = ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3P")
 # Control bits that some formats need for an opcode to be valid: VOP3P wants op_sel_hi.
-_EXTRA_BITS = {"VOP3P": (1 << 14 | 3 << 59,)}
 # The same, tried last: v_cmpx wants EXEC as destination.
 _LAST_BITS = {"VOP3": (126,)}
+_EXTRA_BITS = {"VOP3P": (1 << 14 | 3 << 59, 3 << 59, 1 << 14)}
+# gfx12's matrix products, which LLVM still disassembles for gfx1250 though it does not have them.
+_LEFT_OVER = range(0x40, 0x5D)
 
 
 def entries(arch: str, isa: str) -> Iterator[Entry]:
@@ -41,6 +45,9 @@ def entries(arch: str, isa: str) -> Iterator[Entry]:
                 yield entry
     for half in ("X", "Y"):
         yield from _dual(probe, half)
+    if isa == "gfx1250":
+        for half in ("X", "Y"):
+            yield from _wide_dual(probe, half)
 
 
 def _entry(probe: Probe, isa: str, form: str, layout: Layout, opcode: int) -> Entry | None:
@@ -49,7 +56,8 @@ def _entry(probe: Probe, isa: str, form: str, layout: Layout, opcode: int) -> En
         return _sopk(probe, base, opcode)
     if form == "SOPP":
         return _sopp(probe, base, opcode)
-    if form == "SOP2" and opcode >= 96:
+    left_over = form == "VOP3P" and isa == "gfx1250" and opcode in _LEFT_OVER
+    if left_over or (form == "SOP2" and opcode >= 96):
         return None
     if form == "SMEM":
         return _smem(probe, base, opcode)
@@ -124,7 +132,7 @@ def _choices(form: str, layout: Layout) -> dict[str, Sequence[Choice | None]]:
             out[name] = (absent, scalar) if form == "FLAT0" else (scalar, absent)
         elif width == 9:
             out[name] = (Choice("v", number, number + 256), scalar, None)
-        elif name in ("sdst", "ssrc0", "ssrc1", "soff"):
+        elif name in ("sdst", "ssrc0", "ssrc1", "soff", "g0", "g1", "g2", "g3"):
             out[name] = (scalar, None)
         elif name == "vdst" and form in ("VOP1", "VOP3"):
             out[name] = (vector, scalar, None)
@@ -140,10 +148,12 @@ def _styled(probe: Probe, filled: int, layout: Layout, at: int, slot: Slot, cras
     shift, width = layout.fields[slot.field]
     cleared = filled & ~(((1 << width) - 1) << shift)
     texts = []
-    for code in (240, 255):
+    for code in (240, 255, 248):
         printed = probe.printed(cleared | code << shift, layout.size, (_LITERAL,))
         texts.append(printed.operands[at] if printed and len(printed.operands) > at else "")
     style = _STYLES.get((texts[0], texts[1]), "")
+    if slot.count == 2 and texts[2] == "0.15915494" and slot.kind == "v":
+        style = _NARROW
     return Slot(slot.field, slot.kind + style, slot.count)
 
 
@@ -215,3 +225,35 @@ def _dual(probe: Probe, half: str) -> Iterator[Entry]:
         slots = match(printed.operands, way)
         if slots is not None and (second or len(slots) == 2):
             yield Entry(f"VOPD{half}", opcode, printed.name, printed.encoding, tuple(slots))
+
+
+def _wide_dual(probe: Probe, half: str) -> Iterator[Entry]:
+    """Probe one half of the 12-byte dual instructions of gfx1250; the other half is a move."""
+    own, other = (18, 12) if half == "X" else (12, 18)
+    places = {
+        "X": {"src0": 0, "vsrc1": 48, "vsrc2": 56, "vdst": 64},
+        "Y": {"src0": 32, "vsrc1": 72, "vsrc2": 80, "vdst": 88},
+    }
+    numbers = {"vdst": 16, "src0": 32, "vsrc1": 48, "vsrc2": 64}
+    rest = places["Y" if half == "X" else "X"]
+    for opcode, last in product(range(64), ("v", "s", "")):
+        for second in (48, 0):
+            way = {name: Choice("v", n, n) for name, n in numbers.items()}
+            way["vsrc2"] = Choice(last, 64, 64)
+            value = 0xCF000000 | opcode << own | 8 << other
+            value |= (256 + 97) << rest["src0"] | 65 << rest["vdst"]
+            value |= (256 + 32) << places[half]["src0"] | 16 << places[half]["vdst"]
+            value |= second << places[half]["vsrc1"]
+            value |= (64 if last else 0) << places[half]["vsrc2"]
+            found = probe.raw(value, 12, (_LITERAL,))
+            if found is None:
+                continue
+            printed = parse(found[0], found[1].split(" :: ")[0 if half == "X" else 1])
+            slots = match(printed.operands, way)
+            if slots is None or any(s.field == "vsrc2" and not last for s in slots):
+                continue
+            if last and "bitop" in printed.name:
+                continue
+            expected = 2 + bool(second) + bool(last)
+            if len(slots) == expected:
+                yield Entry(f"VOPD3{half}", opcode, printed.name, "", tuple(slots))

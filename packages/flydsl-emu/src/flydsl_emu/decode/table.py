@@ -32,6 +32,7 @@ ARCHITECTURES = {
     "gfx1151": "gfx11",
     "gfx1200": "gfx12",
     "gfx1201": "gfx12",
+    "gfx1250": "gfx1250",
 }
 _SAME_TABLE = {
     "gfx1101": "gfx1100",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flydsl_emu.decode.rdna.text import format_wave32
+from flydsl_emu.decode.rdna.text import format_wave32, truth_table
 from flydsl_emu.decode.swizzle import swizzle_text
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _vop3(i: Instruction) -> str:
     sources = sum(1 for _ in i.operands) - (2 if _has_scalar_result(i) else 1)
     text = ""
     if "bitop3" in mods:
-        text += f" bitop3:{mods['bitop3']:#x}"
+        text += f" bitop3:{truth_table(mods['bitop3'])}"
     if "op_sel" in mods:
         value = mods["op_sel"] & 7
         high = mods["op_sel"] >> 3

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from flydsl_emu.decode.instruction import VCC, Instruction, Operand
 from flydsl_emu.decode.rdna.forms import NO_MODS, Form
-from flydsl_emu.decode.rdna.operands import sources, vectors
+from flydsl_emu.decode.rdna.operands import scalars, sources, vectors
 from flydsl_emu.decode.rdna.vector import LITERAL, literal
 
-__all__ = ["decode_dual"]
+__all__ = ["decode_dual", "decode_wide_dual"]
 
 _VCC = Operand("s", VCC, 1)
 
@@ -30,6 +30,43 @@ def decode_dual(
         size = 12
     operands = x.operands + y.operands
     return Instruction(pc, size, "VOPD", first.name, "", operands, NO_MODS, None, (x, y), isa)
+
+
+def decode_wide_dual(
+    tables: Mapping[str, Mapping[int, Form]], words: Sequence[int], at: int, pc: int, isa: str
+) -> Instruction:
+    """Decode the 12-byte dual instruction of gfx1250 at ``words[at]``."""
+    word, second, third = words[at], words[at + 1], words[at + 2]
+    first, other = tables["VOPD3X"][word >> 18 & 63], tables["VOPD3Y"][word >> 12 & 63]
+    fields_x = (word & 511, second >> 16 & 255, second >> 24, third & 255)
+    fields_y = (second & 511, third >> 8 & 255, third >> 16 & 255, third >> 24)
+    x = _wide_half(first, fields_x, second >> 9 & 7, pc, isa)
+    y = _wide_half(other, fields_y, second >> 12 & 7, pc, isa)
+    operands = x.operands + y.operands
+    return Instruction(pc, 12, "VOPD3", first.name, "", operands, NO_MODS, None, (x, y), isa)
+
+
+def _wide_half(
+    form: Form, fields: tuple[int, int, int, int], negate: int, pc: int, isa: str
+) -> Instruction:
+    """Decode one half from its fields source 0, 1, 2 and destination."""
+    operands = []
+    for slot in form.slots:
+        if slot.field == "vdst":
+            operands.append(vectors(slot.count)[fields[3]])
+        elif slot.field == "src0":
+            operands.append(sources("v", slot.count, "", bool(negate & 1))[fields[0]])
+        elif slot.field == "vsrc1":
+            operands.append(vectors(slot.count, bool(negate >> 1 & 1))[fields[1]])
+        elif slot.kind == "s":
+            operands.append(scalars(slot.count)[fields[2]])
+        else:
+            operands.append(vectors(slot.count, bool(negate >> 2 & 1))[fields[2]])
+    name = "v_" + form.name.removeprefix("v_dual_")
+    mods = {"bitop3": fields[2]} if name == "v_bitop2_b32" and fields[2] else NO_MODS
+    kind = {2: "VOP1", 3: "VOP2"}.get(len(form.slots), "VOP3")
+    encoding = "e64" if kind == "VOP3" else "e32"
+    return Instruction(pc, 0, kind, name, encoding, tuple(operands), mods, None, (), isa)
 
 
 def _half(form: Form, word: int, target: int, extra: int, pc: int, isa: str) -> Instruction:

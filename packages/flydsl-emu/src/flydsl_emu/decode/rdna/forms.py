@@ -27,6 +27,8 @@ Table = Mapping[int, Operand]
 _DUAL_FIELDS = {
     "VOPDX": {"vdst": (56, 8), "src0": (0, 9), "vsrc1": (9, 8)},
     "VOPDY": {"vdst": (49, 7), "src0": (32, 9), "vsrc1": (41, 8)},
+    "VOPD3X": {},
+    "VOPD3Y": {},
 }
 _SHORT = ("VOP1", "VOP2", "VOPC")
 

@@ -76,8 +76,19 @@ _GFX12 = {
         {"vdata": (32, 8), "vaddr": (64, 8), "srsrc": (41, 9), "soff": (0, 7)},
     ),
 }
+_GFX1250 = {
+    **_GFX12,
+    "VOP3P": Layout(0xCC000000, (16, 8), 8, _GFX12["VOP3P"].fields),
+    # Tensor transfers: four groups of descriptors; the fifth field of the encoding is null.
+    "TENSOR": Layout(
+        0x7C000000_D0400001,
+        (14, 8),
+        12,
+        {"g0": (64, 8), "g1": (72, 8), "g2": (80, 8), "g3": (88, 8)},
+    ),
+}
 
 
 def layouts(isa: str) -> Mapping[str, Layout]:
     """Return the encodings of ``"gfx11"``, ``"gfx12"`` or ``"gfx1250"`` by format name."""
-    return _GFX11 if isa == "gfx11" else _GFX12
+    return {"gfx11": _GFX11, "gfx12": _GFX12, "gfx1250": _GFX1250}[isa]

@@ -16,7 +16,14 @@ from flydsl_emu.decode.rdna.operands import scalars, sources, vectors
 from flydsl_emu.decode.sources import OFF
 from flydsl_emu.decode.table import Slot
 
-__all__ = ["decode_buffer_11", "decode_buffer_12", "decode_ds", "decode_flat_11", "decode_flat_12"]
+__all__ = [
+    "decode_buffer_11",
+    "decode_buffer_12",
+    "decode_ds",
+    "decode_flat_11",
+    "decode_flat_12",
+    "decode_tensor",
+]
 
 _NULL = 124
 _DOUBLE_OFFSETS = ("_2addr", "_storexchg_2")
@@ -102,7 +109,8 @@ def _flat_operands(
             else:
                 operands.append(vectors(1 if has_scalar else 2)[address])
         elif slot.field == "saddr":
-            operands.append(scalars(slot.count)[scalar] if has_scalar else OFF)
+            absent = not has_scalar and form.name != "tensor_save"
+            operands.append(OFF if absent else scalars(slot.count)[scalar])
         else:
             number = data if slot.field == "data" else target
             operands.append(vectors(slot.count)[number])
@@ -160,6 +168,22 @@ def decode_buffer_12(form: Form, words: Sequence[int], at: int, pc: int, isa: st
     fields = (second & 255, third & 255, second >> 9 & 511)
     operands = _buffer_operands(form, fields, word & 127, mods)
     return Instruction(pc, 12, "MUBUF", form.name, "", operands, mods, None, (), isa)
+
+
+def decode_tensor(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
+    """Decode a tensor transfer of gfx1250: of two or of four descriptor groups."""
+    word, second, third = words[at], words[at + 1], words[at + 2]
+    mods: dict[str, int] = {}
+    if word >> 4 & 1:
+        mods["r128"] = 1
+    _policy(mods, second, word)
+    groups = [third >> shift & 255 for shift in (0, 8, 16, 24)]
+    if groups[2] == groups[3] == _NULL:
+        groups = groups[:2]
+    operands = tuple(
+        scalars(slot.count)[group] for slot, group in zip(form.slots, groups, strict=False)
+    )
+    return Instruction(pc, 12, "TENSOR", form.name, "", operands, mods, None, (), isa)
 
 
 def _buffer_operands(

@@ -18,7 +18,7 @@ Table = Mapping[int, Operand]
 
 _SPECIAL = (230, 231, 235, 236, 237, 238, 239, 251, 252, 253, 254)
 # Bits of a constant that prints as a pattern, by style letter of the decode table.
-_PATTERN_BITS = {"": 0, "f": 0, "i": 16, "x": 32}
+_PATTERN_BITS = {"": 0, "f": 0, "i": 16, "x": 32, "w": 0}
 
 
 @cache
@@ -69,7 +69,8 @@ def sources(
         value = code - 128 if code <= 192 else 192 - code
         table[code] = Operand("i", 0, count, value, negate, absolute)
     for code, number in FLOATS.items():
-        table[code] = Operand("f", bits, count, number, negate, absolute)
+        wide = 1 if kind[1:] == "w" else count
+        table[code] = Operand("f", bits, wide, number, negate, absolute)
     for code in _SPECIAL:
         table[code] = Operand("s", code, count, 0, negate, absolute)
     if kind[0] == "h":

@@ -37,7 +37,7 @@ def memory_modifiers(i: Instruction) -> str:
         for name in ("offset", "offset0", "offset1"):
             if name in mods:
                 text += f" {name}:{mods[name]}"
-    for name in ("scale_offset", "glc", "slc", "dlc"):
+    for name in ("r128", "scale_offset", "glc", "slc", "dlc"):
         if name in mods:
             text += " " + name
     text += _hint(i)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from flydsl_emu.decode.rdna.names import control_text, version_text
 from flydsl_emu.decode.rdna.policy import memory_modifiers
-from flydsl_emu.decode.registers import NULL, VCC
+from flydsl_emu.decode.rdna.products import matrix_modifiers
+from flydsl_emu.decode.registers import NULL
 
 if TYPE_CHECKING:
     from flydsl_emu.decode.instruction import Instruction, Operand
 
-__all__ = ["format_wave32"]
+__all__ = ["format_wave32", "truth_table"]
 
 _SCALAR_PAIRS = {106: "vcc", 126: "exec"}
 _SCALARS = {
@@ -32,7 +33,9 @@ _SCALARS = {
     254: "src_lds_direct",
 }
 # VOP3P operations that do not choose halves of their sources.
-_WHOLE = ("v_dot4", "v_dot8", "v_wmma_f32", "v_wmma_i32", "v_swmmac")
+_WHOLE = ("v_dot4", "v_dot8")
+# The greatest truth table that prints in decimal.
+_DECIMAL = 10
 _OMOD = ("", " mul:2", " mul:4", " div:2")
 _DPP_NAMES = {0x140: "row_mirror", 0x141: "row_half_mirror"}
 _DPP_KINDS = {
@@ -47,7 +50,7 @@ _DPP_KINDS = {
 def format_wave32(i: Instruction) -> str:
     """Return the assembler text of `i`."""
     if i.parts:
-        return " :: ".join(_dual(part) for part in i.parts)
+        return " :: ".join(_dual(part, i.format == "VOPD") for part in i.parts)
     name = i.name
     if i.encoding and not _unmarked(i):
         name += "_" + i.encoding
@@ -66,12 +69,20 @@ def _unmarked(i: Instruction) -> bool:
     return i.format == "VOPC" and i.encoding == "dpp"
 
 
-def _dual(part: Instruction) -> str:
+def _dual(part: Instruction, hides_vcc: bool) -> str:
     operands = part.operands
-    if operands[-1].kind == "s" and operands[-1].index == VCC and len(operands) == 4:
+    if hides_vcc and part.name == "v_cndmask_b32":
         operands = operands[:-1]
     words = ", ".join(format_operand(o) for o in operands)
-    return f"v_dual_{part.name.removeprefix('v_')} {words}"
+    text = f"v_dual_{part.name.removeprefix('v_')} {words}"
+    if "bitop3" not in part.mods:
+        return text
+    return f"{text} bitop3:{truth_table(part.mods['bitop3'])}"
+
+
+def truth_table(value: int) -> str:
+    """Return the text of the truth table of a bitwise operation."""
+    return str(value) if value <= _DECIMAL else f"{value:#x}"
 
 
 def format_operand(operand: Operand) -> str:
@@ -146,9 +157,11 @@ def _dpp(mods: Mapping[str, int]) -> str:
     else:
         text = f" {_DPP_KINDS.get(control >> 4, 'dpp')}:{control & 15}"
     text += f" row_mask:{mods['row_mask']:#x} bank_mask:{mods['bank_mask']:#x}"
-    if "bound_ctrl" in mods:
-        text += " bound_ctrl:1"
-    return text + (" fi:1" if "fi" in mods else "")
+    return text + _dpp_flags(mods)
+
+
+def _dpp_flags(mods: Mapping[str, int]) -> str:
+    return "".join(f" {name}:1" for name in ("bound_ctrl", "fi") if name in mods)
 
 
 def _short(i: Instruction) -> str:
@@ -159,11 +172,14 @@ def _vop3(i: Instruction) -> str:
     mods = i.mods
     if not mods:
         return ""
-    text = f" bitop3:{mods['bitop3']:#x}" if "bitop3" in mods else ""
-    if "byte_sel" in mods:
-        text += f" byte_sel:{mods['byte_sel']}"
+    text = f" bitop3:{truth_table(mods['bitop3'])}" if "bitop3" in mods else ""
     if "op_sel" in mods and i.name != "v_cndmask_b16":
         text += _select(i, mods["op_sel"])
+    for name in ("byte_sel", "scale_sel"):
+        if name in mods:
+            text += f" {name}:{mods[name]}"
+    if "_swap_b32" in i.name:
+        text += _dpp_flags(mods)
     if "clamp" in mods:
         text += " clamp"
     return text + _OMOD[mods.get("omod", 0)] + _dpp(mods)
@@ -181,6 +197,8 @@ def _select(i: Instruction, value: int) -> str:
 
 def _vop3p(i: Instruction) -> str:
     mods = i.mods
+    if i.name.startswith(("v_wmma", "v_swmmac")):
+        return matrix_modifiers(i)
     sources = len(i.operands) - 1
     text = ""
     if "op_sel" in mods:
@@ -212,5 +230,6 @@ _TAILS: dict[str, Callable[[Instruction], str]] = {
     "FLAT1": memory_modifiers,
     "FLAT2": memory_modifiers,
     "MUBUF": memory_modifiers,
+    "TENSOR": memory_modifiers,
     "SMEM": memory_modifiers,
 }

@@ -15,9 +15,14 @@ LITERAL = 255
 WIDE_LITERAL = 254
 DPP8, DPP8_FI, DPP16 = 233, 234, 250
 # Conversions whose source is the byte that two bits of op_sel number, high bit first.
-_BYTE_SOURCES = ("v_cvt_f32_fp8", "v_cvt_f32_bf8")
+_BYTE_SOURCES = ("v_cvt_f32_fp8", "v_cvt_f32_bf8", "v_cvt_f16_fp8", "v_cvt_f16_bf8")
 # Conversions that write the byte that the two high bits of op_sel number.
-_BYTE_RESULTS = ("v_cvt_sr_fp8_f32", "v_cvt_sr_bf8_f32")
+_BYTE_RESULTS = (
+    "v_cvt_sr_fp8_f32",
+    "v_cvt_sr_bf8_f32",
+    "v_cvt_sr_fp8_f16",
+    "v_cvt_sr_bf8_f16",
+)
 DPP_CODES = (DPP8, DPP8_FI, DPP16)
 
 
@@ -170,20 +175,31 @@ def _vop3_modified(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
 
 def _vop3_modifiers(word: int, second: int, select: int, name: str) -> dict[str, int]:
     mods: dict[str, int] = {}
-    bitop = name.startswith("v_bitop3")
-    if bitop:
+    if name.startswith("v_bitop3"):
         table = (second >> 27 & 3) << 6 | (word >> 8 & 7) << 3 | second >> 29
         if table:
             mods["bitop3"] = table
-    if select and name in _BYTE_SOURCES:
-        mods["byte_sel"] = (select & 1) << 1 | select >> 1 & 1
-    elif select and name in _BYTE_RESULTS:
-        mods["byte_sel"] = select >> 2
-    elif select:
-        mods["op_sel"] = select
-    if not bitop:
-        if word >> 15 & 1:
-            mods["clamp"] = 1
-        if second >> 27 & 3:
-            mods["omod"] = second >> 27 & 3
+        if select:
+            mods["op_sel"] = select
+        return mods
+    if select:
+        _selections(mods, select, name)
+    if word >> 15 & 1:
+        mods["clamp"] = 1
+    if second >> 27 & 3:
+        mods["omod"] = second >> 27 & 3
     return mods
+
+
+def _selections(mods: dict[str, int], select: int, name: str) -> None:
+    """Add what the four bits of op_sel mean for an operation."""
+    fields = {"op_sel": select}
+    if name in _BYTE_SOURCES:
+        fields = {"byte_sel": (select & 1) << 1 | select >> 1 & 1, "op_sel": select & 8}
+    elif name in _BYTE_RESULTS:
+        fields = {"byte_sel": select >> 2, "op_sel": select & 3}
+    elif name.startswith("v_cvt_scale_pk"):
+        fields = {"scale_sel": select}
+    elif "_swap_b32" in name:
+        fields = {"fi": select & 1, "bound_ctrl": select >> 1 & 1}
+    mods.update({key: value for key, value in fields.items() if value})
