@@ -26,9 +26,9 @@ _NUMBERS = (16, 32, 48, 64, 80)
 _SOURCES = ("src0", "src1", "src2", "ssrc0", "ssrc1")
 _VECTOR_FORMATS = ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3P")
 # Control bits that some formats need for an opcode to be valid: VOP3P wants op_sel_hi.
+_EXTRA_BITS = {"VOP3P": (1 << 14 | 3 << 59, 3 << 59, 1 << 14)}
 # The same, tried last: v_cmpx wants EXEC as destination.
 _LAST_BITS = {"VOP3": (126,)}
-_EXTRA_BITS = {"VOP3P": (1 << 14 | 3 << 59, 3 << 59, 1 << 14)}
 # gfx12's matrix products, which LLVM still disassembles for gfx1250 though it does not have them.
 _LEFT_OVER = range(0x40, 0x5D)
 
