@@ -57,7 +57,7 @@ def effects_of(i: Instruction) -> Effects:
 
 def _read(layout: Layout, semantics: Semantics, k: int) -> Operand | None:
     token = semantics.sources[k]
-    if token in ("old", "oldregs"):
+    if token in ("old", "oldregs", "oldwindow"):
         return layout.result(0)
     if token in IMPLICIT:
         return _IMPLICIT.get(token)

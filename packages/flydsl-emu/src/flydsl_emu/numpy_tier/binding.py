@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,8 @@ class Binder:
             return Fixed(immediate(i, operand))
         if operand is None:
             return Fixed(None)
+        if token == "window":
+            return self.operands.registers(self._window(operand))
         if token == "regs":
             registers = self.operands.registers(operand)
             if modifiers.has_dpp(i) and layout.explicit_index(k) == 0:
@@ -194,6 +197,8 @@ class Binder:
         first = layout.result(0)
         if first is None:
             return Fixed([])
+        if token == "oldwindow":
+            return self.operands.registers(self._window(first))
         if token == "oldregs":
             return self.operands.registers(first)
         half = max(0, first.half - 1)
@@ -241,6 +246,10 @@ class Binder:
 
         return moved
 
+    def _window(self, operand: Operand) -> Operand:
+        """Return an operand that goes on to the last vector register of the kernel."""
+        return replace(operand, count=min(len(self.state.vector), 256) - operand.index)
+
     def _dpp_registers(self, i: Instruction, registers: Getter) -> Getter:
         get = called(registers)
         return lambda: [called(self._dpp(i, Fixed(x)))() for x in get()]
@@ -272,6 +281,8 @@ class Binder:
             return None
         if kind == "mask":
             return self._dpp_mask(i, self.operands.mask_writer(operand))
+        if kind == "window":
+            operand, kind = self._window(operand), "regs"
         if kind == "regs":
             writers: list[Writer] = []
             for n in range(operand.count):

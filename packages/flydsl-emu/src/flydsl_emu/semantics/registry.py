@@ -12,6 +12,7 @@ assembler order:
   omod (through `flydsl_emu.semantics.modifiers`);
 - ``mask``: a lane mask in an SGPR pair; as a result, lanes that do not execute give 0;
 - ``regs``: the list of ``U32`` registers of the operand;
+- ``window``: the list of ``U32`` registers from the operand's to the kernel's last vector register;
 - ``auto``: ``U32`` or ``U64`` by the operand's width, None for ``off``;
 - ``imm``: an immediate field, as a Python int;
 - ``both.`` before a result type: that operand is a source as well;
@@ -24,8 +25,8 @@ assembler order:
 Implicit tokens: ``scc`` (uniform ``B1``), ``vcc`` and ``exec`` (lane masks), ``m0``, ``pc``
 (address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``arch`` (the
 architecture's name), ``mode`` (MODE register at the instruction, a Python int: tiers bind code per
-value), ``old`` (previous value of the first result), ``oldregs`` (the same for
-``regs``). A token with ``pk.`` in front is evaluated for the low and the high half.
+value), ``old`` (previous value of the first result), ``oldregs`` and ``oldwindow`` (the same for
+``regs`` and ``window``). A token with ``pk.`` in front is evaluated for the low and the high half.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from typing import Any
 
 __all__ = ["IMPLICIT", "REGISTRY", "Semantics", "alias", "define", "opcode"]
 
-IMPLICIT = frozenset(("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "mode", "old", "oldregs"))
+IMPLICIT = frozenset(
+    ("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "mode", "old", "oldregs", "oldwindow")
+)
 
 Function = Callable[..., Any]
 

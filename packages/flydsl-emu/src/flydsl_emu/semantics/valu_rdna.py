@@ -165,6 +165,38 @@ def _swap_halves(v: VectorApi, old: Value, x: Value) -> Value:
     return v.shuffle(x, tuple(lane ^ 32 for lane in range(64)))
 
 
+# Registers chosen by M0 --------------------------------------------------------------------------
+def _chosen(v: VectorApi, index: Value, registers: list[Value]) -> Value:
+    v.require(v.lt(index, len(registers)), "an indexed register beyond those of the kernel")
+    result = registers[0]
+    for k, register in enumerate(registers[1:], 1):
+        result = v.select(v.eq(index, k), register, result)
+    return result
+
+
+def _replaced(v: VectorApi, index: Value, registers: list[Value], x: Value) -> list[Value]:
+    v.require(v.lt(index, len(registers)), "an indexed register beyond those of the kernel")
+    return [v.select(v.eq(index, k), x, was) for k, was in enumerate(registers)]
+
+
+define("v_movrels_b32", "u32 = m0 window", _chosen)
+define("v_movreld_b32", "window = m0 oldwindow u32", _replaced)
+
+
+@opcode("v_movrelsd_b32", "window = m0 oldwindow window")
+def _move_between(v: VectorApi, index: Value, old: list[Value], source: list[Value]) -> list[Value]:
+    return _replaced(v, index, old, _chosen(v, index, source))
+
+
+@opcode("v_movrelsd_2_b32", "window = m0 oldwindow window")
+def _move_between_two(
+    v: VectorApi, index: Value, old: list[Value], source: list[Value]
+) -> list[Value]:
+    """The source's index is in the low bits of M0, the destination's in bits 16 and up."""
+    x = _chosen(v, extract(v, index, 0, 10), source)
+    return _replaced(v, extract(v, index, 16, 10), old, x)
+
+
 # Dot products ------------------------------------------------------------------------------------
 def _mixed_sign_dot(bits: int, saturate: bool) -> Callable[..., Value]:
     """Return the integer dot product whose neg_lo bits say which sides are signed."""

@@ -257,6 +257,31 @@ def test_lane_addressed_lds() -> None:
     assert np.array_equal(b.read(V20, U32), data)
 
 
+# Registers chosen by M0 --------------------------------------------------------------------------
+@pytest.mark.opcodes("v_movrels_b32 v_movreld_b32 v_movrelsd_b32 v_movrelsd_2_b32")
+def test_registers_chosen_by_m0() -> None:
+    b = bench()
+    rng = np.random.default_rng(10)
+    file = rng.integers(0, 2**32, b.state.vector.shape, dtype=np.uint32)
+    mask = rng.random(SHAPE) < 0.7
+    b.set_exec(mask)
+    for name in ("v_movrels_b32", "v_movreld_b32", "v_movrelsd_b32", "v_movrelsd_2_b32"):
+        b.state.vector[...] = file
+        index = np.array([3, 200])
+        target_index = np.array([7, 0]) if "_2" in name else index
+        b.write(Operand("s", 124), index | (target_index << 16 if "_2" in name else 0), U32)
+        run(b, name, V20, V8, format="VOP1")
+        want = file.copy()
+        for wave in range(WAVES):
+            source = 8 if name == "v_movreld_b32" else 8 + index[wave]
+            target = 20 if name == "v_movrels_b32" else 20 + target_index[wave]
+            want[target, wave, mask[wave]] = file[source, wave, mask[wave]]
+        assert np.array_equal(b.state.vector, want), name
+    b.write(Operand("s", 124), np.array([0, 250]), U32)
+    with pytest.raises(KernelFault, match="indexed register"):
+        run(b, "v_movrels_b32", V20, V8, format="VOP1")
+
+
 # Barriers ----------------------------------------------------------------------------------------
 @pytest.mark.opcodes(
     "s_barrier_signal s_barrier_signal_isfirst s_barrier_init s_barrier_join s_barrier_wait"
