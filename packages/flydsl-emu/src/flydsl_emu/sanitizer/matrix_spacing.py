@@ -22,7 +22,10 @@ from dataclasses import dataclass
 from flydsl_emu.decode import Instruction
 from flydsl_emu.report.classes import mfma_passes
 
-__all__ = ["MatrixSpacing", "is_double", "is_matrix", "is_xdl", "matrix_spacing"]
+__all__ = ["MATRIX_PREFIXES", "MatrixSpacing", "is_double", "is_matrix", "is_xdl", "matrix_spacing"]
+
+MATRIX_PREFIXES = ("v_mfma_", "v_smfmac_")
+"""How names of instructions of the matrix unit begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class MatrixSpacing:
 
 def is_matrix(i: Instruction) -> bool:
     """Whether `i` runs on the matrix unit."""
-    return i.name.startswith(("v_mfma_", "v_smfmac_"))
+    return i.name.startswith(MATRIX_PREFIXES)
 
 
 def is_double(i: Instruction) -> bool:

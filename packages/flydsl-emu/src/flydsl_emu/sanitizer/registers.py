@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from flydsl_emu.decode import EXEC, M0, SCC, VCC, Instruction, Operand
 from flydsl_emu.semantics.catalogue import find
@@ -29,8 +30,7 @@ _CONDITIONS = {251: _VCC, 252: _EXEC}
 _LAST_REGISTER = 127
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(NamedTuple):
     """Registers of one instruction.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Which instructions need wait states between them on gfx942 and gfx950.
 
-A rule set gives, for one instruction, the uses it makes of registers (``needs``) and after how many
-wait states its own registers may be used in which way (``leaves``). Kinds of use:
+`SpacingRules` gives, for one instruction, the uses it makes of registers (``needs``) and after how
+many wait states its own registers may be used in which way (``leaves``). Kinds of use:
 
 ========================== ======================================================================
 ``matrix source``          source A or B of a matrix instruction
@@ -30,11 +30,11 @@ operand rules of the AMDGPU back end's documentation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 
 from flydsl_emu.decode import EXEC, M0, VCC, Instruction, Operand
 from flydsl_emu.sanitizer.matrix_spacing import (
+    MATRIX_PREFIXES,
     is_double,
     is_matrix,
     is_xdl,
@@ -42,16 +42,22 @@ from flydsl_emu.sanitizer.matrix_spacing import (
 )
 from flydsl_emu.sanitizer.registers import SCALAR, Effects, registers_of
 
-__all__ = ["applies", "rules_for"]
+__all__ = ["IMPLIED", "SpacingRules", "applies", "rules_for"]
 
 Needs = Iterator[tuple[str, int]]
-Leaves = Iterator[tuple[str, int, int]]
-Rules = Callable[[Instruction, Effects], tuple[Needs, Leaves]]
+Leaves = Iterator[tuple[int, str, int]]
 
 _EXEC = SCALAR + EXEC
 _VCC = SCALAR + VCC
 _M0 = SCALAR + M0
+IMPLIED = (_EXEC, _VCC, _VCC + 1, _M0)
+"""Registers that instructions may need without naming them."""
+
 _ARCHS = ("gfx942", "gfx950")
+# Wait states after a VALU result, by kind of use: a VGPR, a scalar, EXEC in addition.
+_VECTOR_RESULT = (("dpp", 2), ("exchange", 2), ("lane read", 1), ("vector to matrix", 2))
+_SCALAR_RESULT = (("scalar in vector", 2), ("scalar in memory", 5), ("lane select", 4))
+_MASK_RESULT = (("mask dpp", 5), ("mask lane", 4), ("mask matrix", 4), ("mask exchange", 4))
 _TRANSCENDENTAL = (
     "v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_",
 )  # fmt: skip
@@ -60,19 +66,84 @@ _SWAPS = ("v_permlane16_swap_b32", "v_permlane32_swap_b32")
 _MEMORY = ("MUBUF", "DS", "EXP", "MTBUF", "MIMG")
 
 
-def rules_for(arch: str) -> Rules | None:
-    """Return the rule set of an architecture; None where the hardware keeps order itself."""
-    return partial(_rules, arch) if arch in _ARCHS else None
+def rules_for(arch: str, instructions: Iterable[Instruction]) -> SpacingRules | None:
+    """Return the rules for a kernel; None where the hardware keeps order itself."""
+    return SpacingRules(arch, instructions) if arch in _ARCHS else None
 
 
-def _rules(arch: str, i: Instruction, effects: Effects) -> tuple[Needs, Leaves]:
-    if is_matrix(i):
-        return _matrix_needs(i, effects), _matrix_leaves(i, arch)
-    if i.name.startswith("v_") and i.name != "v_nop":
-        return _vector_needs(i, effects), _vector_leaves(i, effects)
-    if i.format in _MEMORY or i.format.startswith("FLAT"):
-        return _memory_needs(i, effects), _memory_leaves(i)
-    return iter(()), _scalar_leaves(effects)
+class SpacingRules:
+    """The rules that can matter in one kernel.
+
+    Args:
+        arch: Architecture.
+        instructions: The kernel.
+    """
+
+    def __init__(self, arch: str, instructions: Iterable[Instruction]) -> None:
+        self._arch = arch
+        seen = {(i.name, i.encoding) for i in instructions if i.name.startswith("v_")}
+        names = {name for name, _ in seen}
+        kinds = {"plain read", "shifted read", "dot", "dot sum", "scalar in vector"}
+        kinds.add("scalar in memory")
+        if any(name.startswith(MATRIX_PREFIXES) for name in names):
+            kinds |= {"vector to matrix", "mask matrix"}
+        if any(encoding == "dpp" for _, encoding in seen):
+            kinds |= {"dpp", "mask dpp"}
+        if not names.isdisjoint(_LANES):
+            kinds |= {"lane read", "lane select", "mask lane"}
+        if not names.isdisjoint(_SWAPS):
+            kinds |= {"exchange", "mask exchange"}
+        if any(name.startswith("v_div_fmas") for name in names):
+            kinds.add("quotient")
+        self._scalar = _kept(_SCALAR_RESULT, kinds)
+        self._mask = _kept(_MASK_RESULT, kinds)
+        self._quotient = _kept((("quotient", 4),), kinds)
+        self._vector = _kept(_VECTOR_RESULT, kinds)
+
+    def needs(self, i: Instruction, effects: Effects) -> Iterator[tuple[str, int]]:
+        """Yield the uses that an instruction makes of registers: ``(kind, register)``."""
+        if is_matrix(i):
+            return _matrix_needs(i, effects)
+        if i.name.startswith("v_") and i.name != "v_nop":
+            return _vector_needs(i, effects)
+        if i.format in _MEMORY or i.format.startswith("FLAT"):
+            return _memory_needs(i, effects)
+        return iter(())
+
+    def leaves(self, i: Instruction, effects: Effects) -> Iterable[tuple[int, str, int]]:
+        """Return after how many wait states its registers may be used in which way."""
+        if is_matrix(i):
+            return _matrix_leaves(i, self._arch)
+        if i.name.startswith("v_") and i.name != "v_nop":
+            return self._vector_leaves(i, effects)
+        if i.format in _MEMORY or i.format.startswith("FLAT"):
+            return _memory_leaves(i)
+        return ((_M0, "transfer", 1),) if _M0 in effects.defs else ()
+
+    def _vector_leaves(self, i: Instruction, effects: Effects) -> list[tuple[int, str, int]]:
+        kinds = self._vector
+        if i.name.startswith("v_dot"):
+            kinds = (*(k for k in kinds if k[0] != "vector to matrix"), ("dot", 3), ("dot sum", 3))
+        if i.name.startswith(_TRANSCENDENTAL):
+            kinds = (*kinds, ("plain read", 1))
+        if _shifts_result(i):
+            kinds = (*kinds, ("shifted read", 1))
+        out = []
+        for r in effects.defs:
+            chosen = kinds
+            if r >= SCALAR:
+                chosen = self._scalar
+                if r == _EXEC:
+                    chosen = (*chosen, *self._mask)
+                elif r in (_VCC, _VCC + 1):
+                    chosen = (*chosen, *self._quotient)
+            for kind, wait in chosen:
+                out.append((r, kind, wait))
+        return out
+
+
+def _kept(kinds: Iterable[tuple[str, int]], wanted: set[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(k for k in kinds if k[0] in wanted)
 
 
 def _is_dot(i: Instruction) -> bool:
@@ -119,22 +190,22 @@ def _matrix_leaves(i: Instruction, arch: str) -> Leaves:
     spacing = matrix_spacing(i, arch)
     result = registers_of(i.operands[0])
     for r in result:
-        yield "matrix source", r, spacing.sources
-        yield "vector read", r, spacing.vector_read
-        yield "memory read", r, spacing.memory_read
-        yield "vector write", r, spacing.vector_write
+        yield r, "matrix source", spacing.sources
+        yield r, "vector read", spacing.vector_read
+        yield r, "memory read", spacing.memory_read
+        yield r, "vector write", spacing.vector_write
     for kind, wait in (
         ("sum xdl", spacing.sum_xdl),
         ("sum single", spacing.sum_single),
         ("sum double", spacing.sum_double),
         ("same sum", spacing.same_sum),
     ):
-        for r in result:
-            yield kind, r, wait
+        if wait > 0:
+            yield from ((r, kind, wait) for r in result)
     if not i.name.startswith("v_smfmac") and not is_double(i):
         for r in registers_of(i.operands[3]):
             if r not in result:
-                yield "vector write", r, spacing.replace_sum
+                yield r, "vector write", spacing.replace_sum
 
 
 # Vector instructions -----------------------------------------------------------------------------
@@ -182,34 +253,6 @@ def _dot_needs(i: Instruction, effects: Effects) -> Needs:
             yield ("dot sum" if r in forwarded else "dot"), r
 
 
-def _vector_leaves(i: Instruction, effects: Effects) -> Leaves:
-    for r in effects.defs:
-        if r >= SCALAR:
-            yield "scalar in vector", r, 2
-            yield "scalar in memory", r, 5
-            yield "lane select", r, 4
-            if r in (_VCC, _VCC + 1):
-                yield "quotient", r, 4
-            if r == _EXEC:
-                yield "mask dpp", r, 5
-                yield "mask lane", r, 4
-                yield "mask matrix", r, 4
-                yield "mask exchange", r, 4
-            continue
-        yield "dpp", r, 2
-        yield "exchange", r, 2
-        yield "lane read", r, 1
-        if _is_dot(i):
-            yield "dot", r, 3
-            yield "dot sum", r, 3
-        else:
-            yield "vector to matrix", r, 2
-        if _is_transcendental(i):
-            yield "plain read", r, 1
-        if _shifts_result(i):
-            yield "shifted read", r, 1
-
-
 def _shifts_result(i: Instruction) -> bool:
     """Whether the result goes to a part of its register that is not the low one."""
     if i.encoding == "sdwa":
@@ -241,9 +284,4 @@ def _memory_leaves(i: Instruction) -> Leaves:
     else:
         data = i.operands[1]
     for r in registers_of(data):
-        yield "vector write", r, 2
-
-
-def _scalar_leaves(effects: Effects) -> Leaves:
-    if _M0 in effects.defs:
-        yield "transfer", _M0, 1
+        yield r, "vector write", 2

@@ -8,8 +8,9 @@ A wait for counter <= n completes the operations of an ordered stream at distanc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from flydsl_emu.decode import Instruction
 from flydsl_emu.sanitizer.counters import CounterModel, Event
@@ -51,13 +52,12 @@ class WaitHazard:
     source: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """What the analysis needs of one instruction."""
 
-    index: int
+    number: int
     touched: tuple[int, ...]
-    uses: frozenset[int]
+    uses: tuple[int, ...]
     results: tuple[int, ...]
     event: Event | None
     waits: tuple[tuple[tuple[int, ...], int], ...]
@@ -98,13 +98,21 @@ def missing_waits(
 
 
 def _step(n: int, i: Instruction, effects: Effects, model: CounterModel) -> _Step:
+    uses, defs, partial = effects
+    if i.name.startswith("v_"):
+        return _Step(n, uses + defs, uses, (), None, (), "")
     event = model.event(i)
+    if partial and event is not None:
+        # A load into half a register merges when it returns, in the order of its stream.
+        read = list(uses)
+        for r in defs:
+            read.remove(r)
+        uses = tuple(read)
     waits: tuple[tuple[tuple[int, ...], int], ...] = ()
-    named: Mapping[str, int] = model.waits(i) if i.name.startswith("s_wait") else {}
-    if named:
+    if i.name.startswith("s_wait"):
         waits = tuple(
             (tuple(s for s, stream in enumerate(model.streams) if stream.counter == counter), value)
-            for counter, value in named.items()
+            for counter, value in model.waits(i).items()
         )
     kind = ""
     if i.name in _BARRIERS:
@@ -117,9 +125,7 @@ def _step(n: int, i: Instruction, effects: Effects, model: CounterModel) -> _Ste
         kind = "write back"
     elif event is not None and event.stores:
         kind = "store"
-    results = effects.defs if event is not None else ()
-    touched = effects.uses + effects.defs
-    return _Step(n, touched, frozenset(effects.uses), results, event, waits, kind)
+    return _Step(n, uses + defs, uses, defs if event is not None else (), event, waits, kind)
 
 
 class _Analysis:
@@ -154,7 +160,7 @@ class _Analysis:
                 continue
             for s in event.streams:
                 issued[s] += 1
-                mark = (issued[s], step.index)
+                mark = (issued[s], step.number)
                 for r in self._outstanding(step, event, begun):
                     pending[s][r] = mark
                     hot.add(r)
@@ -219,7 +225,7 @@ class _Analysis:
                     continue
                 kind = self._special(r) if r < 0 or step.kind == "invalidate" else kind
                 distance = issued[s] - mark[0] if self._ordered[s] else 0
-                found.append(WaitHazard(step.index, kind, r, s, distance, mark[1]))
+                found.append(WaitHazard(step.number, kind, r, s, distance, mark[1]))
 
     @staticmethod
     def _special(register: int) -> str:

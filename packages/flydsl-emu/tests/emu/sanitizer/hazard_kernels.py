@@ -214,6 +214,19 @@ after64:
   store float %w, ptr addrspace(1) %yp
   ret void
 """
+# Two half words loaded into one register; neither load waits for the other.
+HALVES = """
+  %xh = getelementptr <2 x half>, ptr addrspace(1) %x, i64 %i64
+  %x2 = getelementptr half, ptr addrspace(1) %xh, i64 1
+  %x5 = getelementptr half, ptr addrspace(1) %x, i64 5
+  %a = load half, ptr addrspace(1) %x2, align 2
+  %b = load half, ptr addrspace(1) %x5, align 2
+  %v0 = insertelement <2 x half> poison, half %b, i32 0
+  %v = insertelement <2 x half> %v0, half %a, i32 1
+  %r = fadd <2 x half> %v, %v
+  store <2 x half> %r, ptr addrspace(1) %yp
+  ret void
+"""
 # Half words: neighbours in one dword belong to different threads.
 NARROW = f"""
   %xh = getelementptr half, ptr addrspace(1) %x, i64 %i64
@@ -265,6 +278,7 @@ KERNELS: dict[str, str] = {
     "lanes": kernel(LANES),
     "atomics": kernel(ATOMICS, LDS),
     "reduce": kernel(REDUCE, LDS),
+    "halves": kernel(HALVES),
     "narrow": kernel(NARROW, LDS),
     "single": kernel(SINGLE, LDS),
 }
