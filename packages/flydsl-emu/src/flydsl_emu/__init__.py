@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flydsl_emu.debug import Trace, breakpoint_at, diff, trace, tracing
     from flydsl_emu.report import ExecutionReport, collect, last_report
+    from flydsl_emu.runtime import emulator, sharing
     from flydsl_emu.sanitizer import (
         Finding,
         SanitizerError,
@@ -36,8 +37,10 @@ __all__ = [
     "check_code_object",
     "collect",
     "diff",
+    "emulator",
     "last_report",
     "sanitize",
+    "sharing",
     "trace",
     "tracing",
 ]
@@ -50,6 +53,7 @@ _HOMES = {
         "flydsl_emu.sanitizer",
     ),
     "collect": "flydsl_emu.report",
+    **dict.fromkeys(("emulator", "sharing"), "flydsl_emu.runtime"),
     "last_report": "flydsl_emu.report",
 }
 

@@ -23,6 +23,8 @@ CODES: dict[str, str] = {
     "FLY-U722": "a debugger's access to a register or to memory that a wave does not have",
     "FLY-U723": "nothing to trace",
     "FLY-U724": "a breakpoint where a kernel has no code",
+    "FLY-U726": "an emulated stream or graph is used wrongly",
+    "FLY-U727": "something that is no contiguous host array is shared with kernels",
     "FLY-U725": "nothing to report, or a file that cannot be read",
     "FLY-U719": "an access is not aligned as the instruction demands",
     "FLY-U731": "sanitizer: a register or LDS is used before a wait makes sure of it",

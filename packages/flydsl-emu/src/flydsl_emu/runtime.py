@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from flydsl.errors import TargetError, UserError
+from flydsl.errors import TargetError, UserError, UserTypeError
+from flydsl.plugins import plugin_manager
 from flydsl.plugins.payloads import CodeObject, TargetSpec
+from flydsl.runtime import open_runtime
 from flydsl.runtime.abi import (
     ABI_VERSION,
     EXTENT_WRITABLE,
@@ -24,8 +26,9 @@ from flydsl_emu.observers import Observers, observers_of
 from flydsl_emu.report.collecting import remember
 from flydsl_emu.report.constants import constants_of
 from flydsl_emu.settings import DEVICES, SANITIZE, STEP_LIMIT
+from flydsl_emu.streams import Event, Graph, Streams
 
-__all__ = ["EmulatorModule", "EmulatorRuntime", "create"]
+__all__ = ["EmulatorModule", "EmulatorRuntime", "create", "emulator", "sharing"]
 
 _ALIGNMENT = 256
 
@@ -72,6 +75,10 @@ class EmulatorRuntime:
         self._errors = threading.local()
         self._owned: dict[int, tuple[Any, Allocation]] = {}
         self._shared: list[Allocation] = []
+        self._streams = Streams()
+        self._launches = 0
+        # A device runs one launch at a time; devices run side by side, in threads of the caller.
+        self._devices: dict[int, threading.RLock] = {}
         # The callback object must outlive every stub that was given its address.
         self._callback = LAUNCH_FUNCTION(self._launch)
 
@@ -137,13 +144,14 @@ class EmulatorRuntime:
 
     def _launch(self, pointer: Any) -> int:
         try:
-            self._run(pointer.contents)
+            self._accept(pointer.contents)
         except BaseException as error:  # noqa: BLE001 - re-raised by the caller through take_error
             self._errors.last = error
             return 1
         return 0
 
-    def _run(self, launch: FlyLaunch) -> None:
+    def _accept(self, launch: FlyLaunch) -> None:
+        """Run a launch, or record it if its stream is being captured."""
         if launch.abi_version != ABI_VERSION:
             raise TargetError(
                 "the launch record has another ABI version",
@@ -161,8 +169,30 @@ class EmulatorRuntime:
                 code="FLY-T705",
                 value=tuple(launch.cluster),
             )
-        geometry = Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds)
-        _check(kernel, geometry)
+        self._streams.check(launch.stream, launch.device)
+        _check(kernel, _geometry(launch))
+        graph = self._streams.capturing(launch.stream)
+        if graph is not None:
+            graph.add(launch)
+            return
+        self._run(launch)
+
+    def _run(self, launch: FlyLaunch) -> None:
+        kernel = self._kernels.get(launch.function)
+        if kernel is None:
+            raise UserError(
+                "the kernel's module was unloaded", code="FLY-U715", value=launch.function
+            )
+        with self._device(launch.device):
+            self._run_on_device(launch, kernel)
+            self._launches += 1
+
+    def _device(self, device: int) -> threading.RLock:
+        with self._lock:
+            return self._devices.setdefault(device, threading.RLock())
+
+    def _run_on_device(self, launch: FlyLaunch, kernel: LoadedKernel) -> None:
+        geometry = _geometry(launch)
         kernarg = ctypes.string_at(launch.kernarg, launch.kernarg_size)
         allocations = [*self._extents(launch, kernel), *self._shared]
         allocations += [allocation for _, allocation in self._owned.values()]
@@ -193,11 +223,51 @@ class EmulatorRuntime:
 
     # Streams and memory --------------------------------------------------------------------------
     def current_stream(self, device: int) -> int:  # noqa: ARG002
-        """Return the only stream."""
-        return 0
+        """Return this thread's stream: that of `using_stream`, else the default one."""
+        return self._streams.current()
 
     def synchronize(self, stream: int, device: int) -> None:
-        """Return at once: launches have finished when they return."""
+        """Return at once: launches have finished when they return.
+
+        Raises:
+            UserError: The stream is being captured, or does not exist on the device.
+        """
+        self._streams.check(stream, device)
+        self._streams.refuse_in_capture(stream, "waiting")
+
+    def create_stream(self, device: int = 0) -> int:
+        """Return the handle of a new stream, for launchers' stream parameters."""
+        return self._streams.create(device)
+
+    def destroy_stream(self, stream: int) -> None:
+        """Make a stream's handle invalid."""
+        self._streams.refuse_in_capture(stream, "destroying")
+        self._streams.destroy(stream)
+
+    def using_stream(self, stream: int) -> AbstractContextManager[None]:
+        """Make a stream current for this thread's launches inside the block."""
+        return self._streams.using(stream)
+
+    def record_event(self, stream: int = 0) -> Event:
+        """Return an event at the end of what was launched so far."""
+        self._streams.check(stream)
+        return Event(stream, self._launches)
+
+    def wait_event(self, stream: int, event: Event) -> None:
+        """Return at once: what the event waits for has ended."""
+        self._streams.check(stream)
+        self._streams.check(event.stream)
+
+    def capture(self, stream: int) -> AbstractContextManager[Graph]:
+        """Record the launches on a stream inside the block instead of running them.
+
+        Example::
+
+            with runtime.capture(stream) as graph:
+                launch(x, y, stream=stream)
+            graph.replay()
+        """
+        return self._streams.capture(stream, self._run)
 
     def allocate(self, size: int, device: int) -> int:  # noqa: ARG002
         """Return the address of `size` new zeroed bytes."""
@@ -255,6 +325,10 @@ def _sanitized(
     return Observers([checks, *(observers.members if observers is not None else ())])
 
 
+def _geometry(launch: FlyLaunch) -> Geometry:
+    return Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds)
+
+
 def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
     limit = min(1024, kernel.kernel.max_threads)
     if not 0 < geometry.threads <= limit:
@@ -278,3 +352,50 @@ def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
 def create() -> EmulatorRuntime:
     """Return a new emulator runtime."""
     return EmulatorRuntime()
+
+
+def emulator() -> EmulatorRuntime:
+    """Return the emulator that this process's launches use: its streams, graphs and memory.
+
+    Raises:
+        TargetError: The emulator's plugin is disabled.
+    """
+    info = plugin_manager().announced.runtimes.get("emu")
+    if info is None:
+        raise TargetError("the emulator is disabled", code="FLY-T705", value="emu")
+    runtime = open_runtime(info)
+    assert isinstance(runtime, EmulatorRuntime)
+    return runtime
+
+
+@contextmanager
+def sharing(*arrays: Any) -> Iterator[None]:
+    """Let kernels access the memory of host arrays inside the block, whatever launches them.
+
+    A kernel that gets addresses rather than tensors (of other devices' buffers, in a table) may
+    access only what is shared so.
+
+    Args:
+        *arrays: NumPy arrays or torch CPU tensors, each of one block of memory.
+
+    Raises:
+        UserTypeError: An object is neither, or is not contiguous.
+    """
+    with ExitStack() as stack:
+        for number, array in enumerate(arrays):
+            address, size, writable = _memory_of(array)
+            name = f"shared array {number}"
+            stack.enter_context(emulator().sharing(address, size, writable=writable, name=name))
+        yield
+
+
+def _memory_of(array: Any) -> tuple[int, int, bool]:
+    if hasattr(array, "data_ptr") and array.device.type == "cpu" and array.is_contiguous():
+        return int(array.data_ptr()), int(array.numel() * array.element_size()), True
+    interface = getattr(array, "__array_interface__", None)
+    if interface is not None and interface.get("strides") is None:
+        address, read_only = interface["data"]
+        return int(address), int(array.nbytes), not read_only
+    raise UserTypeError(
+        "only contiguous host arrays can be shared", code="FLY-U727", value=type(array).__name__
+    )
