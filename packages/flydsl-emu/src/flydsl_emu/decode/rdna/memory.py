@@ -73,9 +73,9 @@ def decode_flat_12(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
     word, second, third = words[at], words[at + 1], words[at + 2]
     mods: dict[str, int] = {}
     offset = (third >> 8 ^ 0x800000) - 0x800000
-    if offset:
+    if offset and form.slots:
         mods["offset"] = offset
-    if second >> 16 & 1:
+    if second >> 16 & 1 and form.slots:
         mods["scale_offset"] = 1
     _policy(mods, second, word)
     fields = (second & 255, third & 255, second >> 23 & 255, word & 127)

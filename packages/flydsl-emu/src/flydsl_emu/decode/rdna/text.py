@@ -186,9 +186,10 @@ def _vop3(i: Instruction) -> str:
 
 
 def _select(i: Instruction, value: int) -> str:
-    if "permlane" in i.name or (i.encoding == "e64_dpp" and i.name.startswith("v_cmp")):
+    through_dpp = i.encoding == "e64_dpp" and i.name.startswith("v_cmp")
+    if through_dpp or "permlane" in i.name or i.name.startswith("v_cmpx"):
         return _bits("op_sel", value, 2)
-    sources = len(i.operands) - (0 if i.name.startswith("v_cmpx") else 1)
+    sources = len(i.operands) - 1
     if i.name == "v_fmac_f16":
         sources = 3
     low = value & (1 << sources) - 1
