@@ -4,7 +4,7 @@ VENV ?= .venv
 # Workers of pytest; `make test TORCH=` leaves torch and the tests that need it out.
 JOBS ?= auto
 TORCH ?= torch
-TARGETS = gfx942 gfx950
+TARGETS = gfx942 gfx950 gfx1100 gfx1201
 
 BIN = $(VENV)/bin
 PACKAGES = flydsl-core flydsl-rocdl flydsl-emu
