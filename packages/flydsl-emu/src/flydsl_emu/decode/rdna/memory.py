@@ -75,7 +75,7 @@ def decode_flat_12(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
     offset = (third >> 8 ^ 0x800000) - 0x800000
     if offset and form.slots:
         mods["offset"] = offset
-    if second >> 16 & 1 and form.slots:
+    if second >> 16 & 1:
         mods["scale_offset"] = 1
     _policy(mods, second, word)
     fields = (second & 255, third & 255, second >> 23 & 255, word & 127)
