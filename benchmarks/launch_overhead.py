@@ -27,20 +27,6 @@ KERNELS = HERE / "peer" / "launch_kernels.py"
 PEER_PLAIN_CALLS = "20"
 """The peer's plain calls take milliseconds."""
 
-OURS = f"""
-import runpy, sys
-from flydsl import plugins
-from flydsl.plugins import hookimpl
-from flydsl.plugins.payloads import RuntimeInfo
-class HipForHost:
-    @hookimpl
-    def flydsl_device_runtimes(self):
-        return (RuntimeInfo("hip-on-host", "flydsl_rocdl.hip:create", ("hsaco",), ("cpu",)),)
-sys.argv = ["launch_kernels.py"]
-with plugins.isolated(HipForHost(), installed=True):
-    runpy.run_path({str(KERNELS)!r}, run_name="__main__")
-"""
-
 
 def build_stub(folder: Path) -> Path | None:
     """Compile the stand-in for libamdhip64; None without a C compiler."""
@@ -109,8 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("no C compiler (cc): the stand-in for HIP cannot be built")
             return 1
         ours = run(
-            [sys.executable, "-c", OURS],
-            FLYDSL_DEVICE="hip-on-host",
+            [sys.executable, str(KERNELS)],
+            FLYDSL_DEVICE="hip",
+            FLYDSL_HIP_HOST_TENSORS="1",
             FLYDSL_HIP_LIBRARY=str(stub),
         )
         peer = peer_figures(stub, folder)

@@ -8,6 +8,7 @@ from flydsl.plugins import hookimpl
 from flydsl.plugins.payloads import RuntimeInfo, TargetInfo, TargetSpec
 from flydsl.plugins.protocols import Target
 from flydsl_rocdl.arch import KNOWN
+from flydsl_rocdl.settings import HIP_HOST_TENSORS
 from flydsl_rocdl.target import BACKEND, RocdlTarget, parse_target
 
 __all__ = [
@@ -55,7 +56,7 @@ def flydsl_device_runtimes() -> Sequence[RuntimeInfo]:
             name="hip",
             factory="flydsl_rocdl.hip:create",
             formats=("hsaco",),
-            device_types=("cuda", "hip"),
+            device_types=("cuda", "hip", "cpu") if HIP_HOST_TENSORS.get() else ("cuda", "hip"),
         ),
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flydsl.config import Setting, parsers, setting
 
-__all__ = ["HIP_LIBRARY", "LLD", "LLVM_MC", "ROCM_PATH", "VISIBLE_DEVICES"]
+__all__ = ["HIP_HOST_TENSORS", "HIP_LIBRARY", "LLD", "LLVM_MC", "ROCM_PATH", "VISIBLE_DEVICES"]
 
 LLD: Setting[Path | None] = setting(
     "FLYDSL_ROCDL_LLD", parsers.path, None, "external ld.lld to link code objects with"
@@ -36,4 +36,11 @@ ROCM_PATH: Setting[Path | None] = setting(
     None,
     "a ROCm installation to look for libamdhip64 in",
     ("ROCM_HOME",),
+)
+HIP_HOST_TENSORS: Setting[bool] = setting(
+    "FLYDSL_HIP_HOST_TENSORS",
+    parsers.boolean,
+    False,
+    "run calls with host tensors on the GPU, which must be able to access host memory (an APU, or "
+    "XNACK)",
 )

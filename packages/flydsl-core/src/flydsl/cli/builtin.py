@@ -17,6 +17,7 @@ _COMMANDS = (
     "flydsl.cli.doctor_command",
     "flydsl.cli.opt_command",
     "flydsl.cli.layout_command",
+    "flydsl.cli.cache_command",
 )
 
 

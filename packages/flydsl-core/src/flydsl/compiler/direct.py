@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flydsl.codegen.host import compile_host
+from flydsl.codegen.host import kept_host
 from flydsl.codegen.machine_code import MappedCode
 from flydsl.compiler import direct_code
 from flydsl.compiler.direct_code import Kind, Word
@@ -102,7 +102,7 @@ class _Builtin:
         if not _supported():
             return None
         try:
-            code = MappedCode(compile_host(direct_code.llvm_ir(), direct_code.ENTRY))
+            code = MappedCode(kept_host(direct_code.llvm_ir(), direct_code.ENTRY))
         except FlyDSLError:
             # No executable memory: then the host stubs fail too, with a message of their own.
             return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flydsl.compiler.artifact import CompileKey
 from flydsl.compiler.cache import FunctionCache
 from flydsl.compiler.dispatch import MISS, MISSING, make_front
+from flydsl.compiler.persistence import persistence_for
 from flydsl.config import compile_options, watch
 from flydsl.config import core as settings
 from flydsl.diagnostics import at_user_line
@@ -138,13 +139,25 @@ class Driver:
             # Dumps are made while compiling, so asking for them compiles.
             if found is not None and not call.options.dump_ir:
                 _announce("cache-hit", function.name, call.target.name)
-            else:
-                from flydsl.compiler.compilation import compile_call
+                return found
+            persistence = persistence_for(function, call)
+            kept = persistence.fetch()
+            if kept is None:
+                persistence.require()
+                with persistence.lock():
+                    # Whoever held the lock may have compiled the same.
+                    kept = persistence.fetch()
+                    if kept is None:
+                        from flydsl.compiler.compilation import compile_call
 
-                with _without_cyclic_gc():
-                    found, dependencies = compile_call(function, call)
-                cache.store(call.key, found, dependencies)
-        return found
+                        with _without_cyclic_gc():
+                            compiled = compile_call(function, call)
+                        persistence.store(*compiled)
+                        cache.store(call.key, *compiled)
+                        return compiled[0]
+            _announce("disk-hit", function.name, call.target.name)
+            cache.store(call.key, *kept)
+            return kept[0]
 
     def closures(
         self,

@@ -5,18 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from flydsl.config.parsers import boolean, integer, names, path, power_of_two, text
-from flydsl.config.settings import Setting, setting
+from flydsl.config.settings import Setting, default_cache_dir, setting
 
 __all__ = [
+    "CACHE_DIR",
+    "CACHE_SIZE",
     "COMPILE_ONLY",
     "DEBUG_INFO",
     "DEVICE",
     "DUMP_DIR",
     "DUMP_IR",
+    "ENABLE_CACHE",
     "OPT_LEVEL",
     "OUTPUT_BYTES",
     "PLUGINS_DISABLE",
     "PLUGINS_TRACE",
+    "RUN_ONLY",
     "TARGET",
     "VERIFY",
 ]
@@ -81,4 +85,16 @@ PLUGINS_DISABLE: Setting[tuple[str, ...]] = setting(
 )
 PLUGINS_TRACE: Setting[bool] = setting(
     "FLYDSL_PLUGINS_TRACE", boolean, False, "print every hook call on stderr"
+)
+ENABLE_CACHE: Setting[bool] = setting(
+    "FLYDSL_RUNTIME_ENABLE_CACHE", boolean, True, "keep compiled launchers on disk"
+)
+CACHE_DIR: Setting[Path] = setting(
+    "FLYDSL_RUNTIME_CACHE_DIR", path, default_cache_dir(), "where compiled launchers are kept"
+)
+CACHE_SIZE: Setting[int] = setting(
+    "FLYDSL_RUNTIME_CACHE_SIZE", integer(1), 2048, "MiB that compiled launchers may take on disk"
+)
+RUN_ONLY: Setting[bool] = setting(
+    "FLYDSL_RUNTIME_RUN_ONLY", boolean, False, "run only what is in the cache; never compile"
 )

@@ -8,10 +8,12 @@ embedding programs need not touch the process environment.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +24,7 @@ __all__ = [
     "Setting",
     "VariableReport",
     "catalogue",
+    "default_cache_dir",
     "report",
     "scope",
     "setting",
@@ -121,6 +124,15 @@ def setting(
 def catalogue() -> Mapping[str, Setting[Any]]:
     """Return all settings declared so far by name (plugins declare theirs when imported)."""
     return MappingProxyType(dict(sorted(_REGISTRY.items())))
+
+
+def default_cache_dir() -> Path:
+    """Return the user's folder for caches, as the operating system's conventions have it."""
+    # Not from platformdirs: a launch out of the cache must not pay for importing it.
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/flydsl").expanduser()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "flydsl"
 
 
 @dataclass(frozen=True, slots=True)

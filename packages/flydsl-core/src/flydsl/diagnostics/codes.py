@@ -176,6 +176,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U460": "a device assertion of a kernel failed",
         "FLY-U450": "the device setting is malformed",
         "FLY-U451": "the tensors of one call are on different devices",
+        "FLY-U465": "FLYDSL_RUNTIME_RUN_ONLY is set and the launcher is not in the cache",
+        "FLY-U466": "FLYDSL_RUNTIME_RUN_ONLY is set together with something that needs compiling",
         "FLY-T430": "launchers cannot be compiled for this host",
         "FLY-T431": "host code for another processor cannot be mapped",
         "FLY-T432": "the operating system refuses executable memory",

@@ -79,6 +79,7 @@ class Session:
         kernel: The kernel being traced; None in the launcher.
         module_scope: What the frontend knows of the module (`flydsl.frontend.scope`).
         sites: What the program prints and asserts (`flydsl.runtime.output.OutputSite`), by key.
+        reached: User functions that the trace has called, by identity.
         depth: How many dynamic regions (`if`, loops on run-time values) enclose the current point.
         create: ``ir.Operation.create``.
     """
@@ -93,6 +94,7 @@ class Session:
         "kernel",
         "locations",
         "module_scope",
+        "reached",
         "sites",
         "target",
         "types",
@@ -109,6 +111,7 @@ class Session:
         self.kernel: KernelScope | None = None
         self.module_scope: object = None
         self.sites: dict[int, Any] = {}
+        self.reached: dict[int, Any] = {}
         self.depth = 0
         self.fastmath: Any = None
         self.create: Callable[..., Any] = ir.Operation.create

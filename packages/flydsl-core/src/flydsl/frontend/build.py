@@ -7,6 +7,7 @@ import threading
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+from flydsl.expr.ambient import current
 from flydsl.frontend.eligible import RUNTIME, rewritable
 
 __all__ = ["RewriteCache"]
@@ -40,6 +41,9 @@ class RewriteCache:
         code = function.__code__
         if id(code) in self._done:
             return function
+        session = current()
+        if session is not None:
+            session.reached[id(function)] = function
         key = (id(code), entry)
         found = self._codes.get(key)
         if found is None:

@@ -11,14 +11,22 @@ import enum
 import hashlib
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from flydsl.diagnostics import is_framework_module
 from flydsl.frontend.eligible import rewritable
 
-__all__ = ["Dependencies", "Dependency", "code_digest", "collect_dependencies"]
+__all__ = [
+    "Dependencies",
+    "Dependency",
+    "Reached",
+    "code_digest",
+    "collect_dependencies",
+    "value_identity",
+]
 
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 _MAX_DEPTH = 8
@@ -42,6 +50,32 @@ class Dependency:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """A function that the scan does not find, but the trace called: out of a table, say.
+
+    Attributes:
+        module, qualname: Where it was defined.
+        digest: `Dependencies.digest` of it.
+        portable: Whether that identifies the content in any process.
+    """
+
+    module: str
+    qualname: str
+    digest: str
+    portable: bool
+
+    def resolve(self) -> types.FunctionType | None:
+        """Return this process's function at the same place, if it is the same."""
+        value: object = sys.modules.get(self.module)
+        for name in self.qualname.split("."):
+            value = getattr(value, name, None)
+        value = getattr(value, "function", value)
+        if not self.portable or not isinstance(value, types.FunctionType):
+            return None
+        return value if collect_dependencies(value).digest == self.digest else None
+
+
+@dataclass(frozen=True, slots=True)
 class _Check:
     """Re-reads one place; `content` is set where the value may be mutated in place."""
 
@@ -53,11 +87,19 @@ class _Check:
 class Dependencies:
     """The dependencies of one function."""
 
-    __slots__ = ("_checks", "_digest", "entries")
+    __slots__ = ("_checks", "_digest", "_functions", "entries", "reached")
 
-    def __init__(self, entries: tuple[Dependency, ...], checks: tuple[_Check, ...]) -> None:
+    def __init__(
+        self,
+        entries: tuple[Dependency, ...],
+        checks: tuple[_Check, ...],
+        functions: Mapping[int, object] = MappingProxyType({}),
+        reached: tuple[Reached, ...] = (),
+    ) -> None:
         self.entries = entries
+        self.reached = reached
         self._checks = checks
+        self._functions = functions
         self._digest = ""
 
     @property
@@ -86,11 +128,22 @@ class Dependencies:
                 return False
         return True
 
-    def merged(self, other: Dependencies) -> Dependencies:
-        """Return the union of two collections."""
-        known = {entry.path for entry in self.entries}
-        added = tuple(entry for entry in other.entries if entry.path not in known)
-        return Dependencies(self.entries + added, self._checks + other._checks)
+    def extended(self, functions: Iterable[types.FunctionType]) -> Dependencies:
+        """Return these with the functions that only a trace has found, and what they depend on.
+
+        `digest` stays that of the scan: a cache looks for it before there is a trace.
+        """
+        found = [function for function in functions if id(function) not in self._functions]
+        if not found:
+            return self
+        scans = [collect_dependencies(function) for function in found]
+        known = dict(self._functions) | {id(function): function for function in found}
+        reached = tuple(
+            Reached(function.__module__, function.__qualname__, scan.digest, scan.portable)
+            for function, scan in zip(found, scans, strict=True)
+        )
+        checks = self._checks + tuple(check for scan in scans for check in scan._checks)
+        return Dependencies(self.entries, checks, known, self.reached + reached)
 
 
 def _same(a: object, b: object) -> bool:
@@ -102,22 +155,22 @@ def collect_dependencies(*functions: types.FunctionType) -> Dependencies:
     scan = _Scan()
     for function in functions:
         scan.function("", function)
-    return Dependencies(tuple(scan.entries.values()), tuple(scan.checks))
+    return Dependencies(tuple(scan.entries.values()), tuple(scan.checks), scan.functions)
 
 
 class _Scan:
     def __init__(self) -> None:
         self.entries: dict[str, Dependency] = {}
         self.checks: list[_Check] = []
+        self.functions: dict[int, object] = {}
         self._seen: set[int] = set()
-        self._keep: list[object] = []
 
     def function(self, path: str, function: types.FunctionType) -> None:
         """Record a function and what its code names."""
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        self._keep.append(function)
+        self.functions[id(function)] = function
         code = function.__code__
         defaults = (function.__defaults__, function.__kwdefaults__)
         content = code_digest(code) + _value_digest(defaults, 0)[0]
@@ -214,6 +267,21 @@ def _attribute_reader(owner: object, name: str) -> Callable[[], object]:
 
 def _cell_reader(cell: types.CellType) -> Callable[[], object]:
     return lambda: cell.cell_contents
+
+
+def value_identity(value: object) -> str | None:
+    """Return text that is equal in every process exactly for equal compile-time values.
+
+    None for values whose content cannot be told. Functions count with all they depend on.
+    """
+    if isinstance(value, tuple):
+        parts = [value_identity(item) for item in value]
+        return None if None in parts else f"({','.join(map(str, parts))})"
+    if isinstance(value, types.FunctionType):
+        dependencies = collect_dependencies(value)
+        return dependencies.digest if dependencies.portable else None
+    content, portable, _ = _value_digest(value, 0)
+    return content if portable else None
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -61,7 +61,7 @@ def trace(
         parameters=parameters,
         implicit_stream=traced.implicit_stream,
         kernels=tuple(traced.scope.kernels),
-        dependencies=function.dependencies(),
+        dependencies=function.dependencies().extended(session.reached.values()),
         cpu_seconds=time.process_time() - start,
         sites=tuple(session.sites.values()),
     )

@@ -319,7 +319,7 @@ class CompileEvent:
 
     Attributes:
         kind: ``"trace"``, ``"pass"``, ``"translate"``, ``"optimise"``, ``"codegen"``, ``"link"``,
-            ``"host"``, ``"cache-hit"``, ``"cache-miss"`` or ``"done"``.
+            ``"host"``, ``"cache-hit"``, ``"disk-hit"``, ``"cache-miss"`` or ``"done"``.
         name: Pass, kernel or launcher name.
         target: Target text.
         wall_seconds, cpu_seconds: Duration; zero for instantaneous events.

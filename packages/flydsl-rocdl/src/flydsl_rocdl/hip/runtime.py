@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from flydsl.codegen.host import compile_host
+from flydsl.codegen.host import kept_host
 from flydsl.codegen.machine_code import MappedCode
 from flydsl.errors import TargetError, UserError
 from flydsl.plugins.payloads import CodeObject, TargetSpec
@@ -217,7 +217,7 @@ class HipRuntime:
         if self._mapped is None:
             with self._lock:
                 if self._mapped is None:
-                    code = compile_host(trampoline.llvm_ir(), trampoline.ENTRY)
+                    code = kept_host(trampoline.llvm_ir(), trampoline.ENTRY)
                     self._mapped = MappedCode(code)
         return self._mapped.address
 

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from flydsl import plugins
-from flydsl.plugins import hookimpl
-from flydsl.plugins.payloads import RuntimeInfo
 from flydsl_rocdl.hip import HipRuntime
 
 SOURCE = Path(__file__).parent / "stub_hip.c"
@@ -92,19 +90,11 @@ def runtime(stub) -> HipRuntime:
     return HipRuntime(stub.path)
 
 
-class _HipForHost:
-    """Announces HIP for host tensors: a test has no tensors on a GPU."""
-
-    @hookimpl
-    def flydsl_device_runtimes(self):
-        info = RuntimeInfo("hip-on-host", "flydsl_rocdl.hip:create", ("hsaco",), ("cpu",))
-        return (info,)
-
-
 @pytest.fixture
 def hip_for_host(stub, monkeypatch):
-    """Let calls with host tensors go to the stub."""
+    """Let calls with host tensors go to the stub: a test has no tensors on a GPU."""
     monkeypatch.setenv("FLYDSL_HIP_LIBRARY", stub.path)
-    monkeypatch.setenv("FLYDSL_DEVICE", "hip-on-host")
-    with plugins.isolated(_HipForHost(), installed=True):
+    monkeypatch.setenv("FLYDSL_HIP_HOST_TENSORS", "1")
+    monkeypatch.setenv("FLYDSL_DEVICE", "hip")
+    with plugins.isolated(installed=True):
         yield

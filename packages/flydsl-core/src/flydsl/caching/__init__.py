@@ -1,0 +1,12 @@
+"""The cache on disk: a store of checked entries, and what identifies the compiler that made them.
+
+* `disk`: `DiskCache`, which knows nothing of what it keeps, and `disk_cache` by the settings.
+* `fingerprint`: changes with every installed, upgraded or edited package that can change code.
+
+To keep something new: make a key from `compiler_fingerprint` and all that the content depends on.
+"""
+
+from flydsl.caching.disk import DiskCache, Entry, disk_cache
+from flydsl.caching.fingerprint import compiler_fingerprint
+
+__all__ = ["DiskCache", "Entry", "compiler_fingerprint", "disk_cache"]

@@ -1,0 +1,206 @@
+"""`DiskCache`: a folder of checked, atomically written entries, shared by processes.
+
+An entry is a file: magic, SHA-256 of what follows, length and text of a JSON header for listings,
+payload. It appears by a rename, so readers see all of it or nothing, and one that does not match
+its digest (a full disk, a power cut, another hand) is removed and counts as absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flydsl.config import core as settings
+
+__all__ = ["DiskCache", "Entry", "disk_cache"]
+
+_MEBIBYTE = 1 << 20
+
+_MAGIC = b"FLYDSL\x00\x01"
+_HEAD = struct.Struct("<8s32sI")
+_SUFFIX = ".entry"
+_TOUCH_SECONDS = 3600.0
+"""How stale the time of last use may be: a write per hit would be most of a hit's cost."""
+_LOCK_SECONDS = 600.0
+_LEAVE = 0.9
+"""Cleaning up leaves this part of the limit, so that not every write cleans up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry as listings show it.
+
+    Attributes:
+        key: Hexadecimal key.
+        path: The file.
+        size: Bytes.
+        used: Time of the last use, in seconds since the epoch, to about an hour.
+        header: What `DiskCache.store` was given.
+    """
+
+    key: str
+    path: Path
+    size: int
+    used: float
+    header: Mapping[str, str]
+
+
+class DiskCache:
+    """Entries under one folder, by hexadecimal key.
+
+    Args:
+        root: The folder; made when something is stored.
+        limit: Bytes that the entries may take together; the least recently used ones go first.
+    """
+
+    def __init__(self, root: Path, limit: int) -> None:
+        self.root = root
+        self.limit = limit
+
+    def _path(self, key: str) -> Path:
+        return self.root / key[:2] / f"{key}{_SUFFIX}"
+
+    def fetch(self, key: str) -> bytes | None:
+        """Return the payload stored under `key`, or None; a damaged entry is removed."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        parts = _parts(data)
+        if parts is None:
+            self._remove(path)
+            return None
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
+                os.utime(path)
+        return parts[1]
+
+    def store(self, key: str, payload: bytes, header: Mapping[str, str]) -> bool:
+        """Store a payload; return whether that was possible (the folder may be read-only)."""
+        import tempfile
+
+        text = json.dumps(dict(header), sort_keys=True).encode()
+        rest = text + payload
+        digest = hashlib.sha256(struct.pack("<I", len(text)) + rest).digest()
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(_HEAD.pack(_MAGIC, digest, len(text)) + rest)
+                Path(name).replace(path)
+            except BaseException:
+                self._remove(Path(name))
+                raise
+        except OSError:
+            return False
+        self._clean()
+        return True
+
+    @contextlib.contextmanager
+    def lock(self, key: str) -> Iterator[None]:
+        """Keep other processes (and threads) from working on `key` inside the block.
+
+        The operating system releases the lock of a process that dies. Where locking is impossible,
+        or the holder takes more than ten minutes, the block runs without it: work is done twice.
+        """
+        from filelock import FileLock, Timeout
+
+        folder = self.root / "locks"
+        lock = None
+        with contextlib.suppress(OSError, Timeout, NotImplementedError):
+            folder.mkdir(parents=True, exist_ok=True)
+            # One file for many keys: lock files cannot be removed safely, so there are few.
+            lock = FileLock(folder / f"{key[:2]}.lock", timeout=_LOCK_SECONDS)
+            lock.acquire()
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every sound entry."""
+        for path, size, used in self._files():
+            with contextlib.suppress(OSError):
+                parts = _parts(path.read_bytes())
+                if parts is not None:
+                    yield Entry(path.name.removesuffix(_SUFFIX), path, size, used, parts[0])
+
+    def verify(self) -> tuple[int, int]:
+        """Remove every damaged entry; return how many are sound and how many were removed."""
+        sound = removed = 0
+        for path, _, _ in self._files():
+            if self.fetch(path.name.removesuffix(_SUFFIX)) is None:
+                removed += 1
+            else:
+                sound += 1
+        return sound, removed
+
+    def clear(self) -> int:
+        """Remove every entry and what killed writers left behind; return the count of entries."""
+        count = 0
+        for path, _, _ in self._files():
+            self._remove(path)
+            count += 1
+        for path in self._leftovers():
+            self._remove(path)
+        return count
+
+    def _files(self) -> list[tuple[Path, int, float]]:
+        found = []
+        for path in self.root.glob(f"??/*{_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                found.append((path, status.st_size, status.st_mtime))
+        return found
+
+    def _leftovers(self) -> Iterator[Path]:
+        return self.root.glob("??/.*.tmp")
+
+    def _clean(self) -> None:
+        """Bring the folder below its limit, the least recently used entries first."""
+        files = self._files()
+        total = sum(size for _, size, _ in files)
+        if total <= self.limit:
+            return
+        for path, size, _ in sorted(files, key=lambda file: file[2]):
+            self._remove(path)
+            total -= size
+            if total <= _LEAVE * self.limit:
+                break
+        for path in self._leftovers():
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
+                    self._remove(path)
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def disk_cache() -> DiskCache:
+    """Return the cache that the settings name."""
+    return DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get() * _MEBIBYTE)
+
+
+def _parts(data: bytes) -> tuple[dict[str, str], bytes] | None:
+    """Return the header and payload of an entry's bytes, or None if they are damaged."""
+    if len(data) < _HEAD.size:
+        return None
+    magic, digest, length = _HEAD.unpack_from(data)
+    rest = data[_HEAD.size :]
+    if magic != _MAGIC or hashlib.sha256(struct.pack("<I", length) + rest).digest() != digest:
+        return None
+    header: dict[str, str] = json.loads(rest[:length])
+    return header, rest[length:]

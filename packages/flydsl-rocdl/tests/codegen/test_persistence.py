@@ -1,0 +1,326 @@
+"""Compiled launchers on disk: what is found again, and what is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+from flydsl import config
+from flydsl.caching import disk_cache, fingerprint
+from flydsl.compiler import compilation
+from flydsl.errors import UserError
+
+SOURCE = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+SCALE = 3
+
+def helper(x):
+    return x * SCALE
+
+def other(x):
+    return x + 1
+
+TABLE = {"f": other}
+
+def factory(k):
+    @flyc.kernel
+    def kernel(A: fx.Tensor, n: fx.Int32):
+        i = fx.thread_idx.x
+        if i < n:
+            A[i] = helper(A[i]) + TABLE["f"](A[i]) + k
+
+    @flyc.jit
+    def launch(A: fx.Tensor, n: fx.Int32, block: fx.Constexpr[int] = 64):
+        kernel(A, n).launch(grid=(1,), block=(block,))
+
+    return launch
+
+launch = factory(1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLYDSL_RUNTIME_ENABLE_CACHE", "1")
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("FLYDSL_TARGET", "gfx942")
+    monkeypatch.setenv("COMPILE_ONLY", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def compiles(monkeypatch):
+    """Counts compilations."""
+    seen = []
+    original = compilation.compile_call
+
+    def counted(function, call):
+        seen.append(call.target.name)
+        return original(function, call)
+
+    monkeypatch.setattr(compilation, "compile_call", counted)
+    return seen
+
+
+def load(folder, source=SOURCE, name="cached_program"):
+    """Import `source` as if in a new process: with new functions."""
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # Bytecode of the source before, written in the same second, would be taken for this one's.
+    exec(compile(source, str(path), "exec"), module.__dict__)
+    import linecache
+
+    linecache.checkcache()
+    return module
+
+
+def run(module, **options):
+    module.launch(np.ones(8, np.float32), 8, **options)
+
+
+def test_a_new_process_finds_what_was_compiled(folder, compiles):
+    run(load(folder))
+    run(load(folder))
+    assert len(compiles) == 1
+    (entry,) = disk_cache().entries()
+    assert dict(entry.header) == {"name": "launch", "target": "gfx942"}
+
+
+def changed(old, new):
+    assert old in SOURCE
+    return SOURCE.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        changed("A[i] = helper", "A[i] = 2 * helper"),
+        changed("return x * SCALE", "return x * SCALE * 2"),
+        changed("SCALE = 3", "SCALE = 4"),
+        changed("return x + 1", "return x + 2"),
+        changed('{"f": other}', '{"f": helper}'),
+        changed("factory(1)", "factory(2)"),
+        changed("= 64)", "= 128)"),
+        changed("n: fx.Int32", "n: fx.Int64"),
+    ],
+    ids=["kernel", "helper", "global", "table", "table entry", "closure", "default", "annotation"],
+)
+def test_any_change_of_the_program_compiles_again(folder, compiles, source):
+    run(load(folder))
+    run(load(folder, source))
+    run(load(folder, source))
+    run(load(folder))
+    assert len(compiles) == 2
+
+
+def test_a_function_that_only_the_trace_reaches_is_compared_too(folder, compiles):
+    deep = SOURCE.replace("    return x + 1", "    return deeper(x)")
+    deep += "\ndef deeper(x):\n    return x + NUMBER\n"
+    run(load(folder, deep.replace("NUMBER", "1")))
+    run(load(folder, deep.replace("NUMBER", "1")))
+    assert len(compiles) == 1
+    run(load(folder, deep.replace("NUMBER", "2")))
+    assert len(compiles) == 2
+
+
+def test_monkey_patching_such_a_function_is_noticed_after_a_hit(folder, compiles):
+    deep = SOURCE.replace("    return x + 1", "    return deeper(x)")
+    deep += "\ndef deeper(x):\n    return x + 1\n"
+    run(load(folder, deep))
+    module = load(folder, deep)
+    run(module)
+    assert len(compiles) == 1
+    module.deeper = module.helper
+    run(module)
+    assert len(compiles) == 2
+
+
+def test_options_target_and_arguments_are_part_of_the_key(folder, compiles):
+    def fresh(**settings):
+        with config.scope(**settings):
+            run(load(folder))
+        return len(compiles)
+
+    assert fresh() == 1
+    assert fresh(FLYDSL_TARGET="gfx950") == 2
+    assert fresh(FLYDSL_COMPILE_OPT_LEVEL="1") == 3
+    assert fresh() == 3
+    module = load(folder)
+    module.launch(np.ones((8, 8), np.float32)[0], 8)
+    module.launch(np.ones((8, 8), np.float32)[:, 0], 8)
+    run(module, block=128)
+    assert len(compiles) == 5
+    flyc.compile[{"waves_per_eu": 2}](load(folder).launch, np.ones(8, np.float32), 8)
+    assert len(compiles) == 6
+
+
+def test_another_compiler_does_not_find_it(folder, compiles, monkeypatch):
+    run(load(folder))
+    monkeypatch.setattr(fingerprint._Cached, "text", "0" * 64)
+    run(load(folder))
+    assert len(compiles) == 2
+
+
+def test_damage_is_repaired(folder, compiles):
+    run(load(folder))
+    (entry,) = disk_cache().entries()
+    entry.path.write_bytes(entry.path.read_bytes()[:-1])
+    run(load(folder))
+    run(load(folder))
+    assert len(compiles) == 2
+
+
+def test_programs_with_objects_that_cannot_be_compared_are_not_kept(folder, compiles):
+    source = SOURCE.replace("SCALE = 3", "class Scale:\n    value = 3\nSCALE = Scale()")
+    source = source.replace("x * SCALE", "x * SCALE.value")
+    run(load(folder, source))
+    run(load(folder, source))
+    assert len(compiles) == 2
+    assert list(disk_cache().entries()) == []
+
+
+def test_compile_time_functions_count_by_content(folder, compiles):
+    source = SOURCE.replace("block: fx.Constexpr[int] = 64", "f: fx.Constexpr").replace(
+        "block=(block,)", "block=(f(),)"
+    )
+
+    def go(text):
+        module = load(folder, source + text)
+        module.launch(np.ones(8, np.float32), 8, module.size)
+
+    go("\ndef size():\n    return 64\n")
+    go("\ndef size():\n    return 64\n")
+    assert len(compiles) == 1
+    go("\ndef size():\n    return 128\n")
+    assert len(compiles) == 2
+
+
+def test_disabling_and_dumping_bypass_it(folder, compiles):
+    with config.scope(FLYDSL_RUNTIME_ENABLE_CACHE=False):
+        run(load(folder))
+    assert list(disk_cache().entries()) == []
+    with config.scope(FLYDSL_DUMP_IR=True, FLYDSL_DUMP_DIR=folder / "dump"):
+        run(load(folder))
+        run(load(folder))
+    assert len(compiles) == 3
+
+
+def test_run_only_never_compiles(folder, compiles):
+    with config.scope(FLYDSL_RUNTIME_RUN_ONLY=True):
+        with pytest.raises(UserError, match="not in the cache") as caught:
+            run(load(folder))
+        assert "test_persistence.py" in str(caught.value)
+    assert compiles == []
+    run(load(folder))
+    with config.scope(FLYDSL_RUNTIME_RUN_ONLY=True):
+        run(load(folder))
+        with (
+            pytest.raises(UserError, match="forbids compiling"),
+            config.scope(FLYDSL_DUMP_IR=True),
+        ):
+            run(load(folder))
+    assert len(compiles) == 1
+
+
+def test_a_folder_that_cannot_be_written_only_costs_compiling(folder, compiles, monkeypatch):
+    (folder / "file").write_text("")
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(folder / "file"))
+    run(load(folder))
+    run(load(folder))
+    assert len(compiles) == 2
+
+
+CHILD = """
+import sys, random
+sys.path.insert(0, {folder!r})
+import numpy as np
+import stress_program
+order = list(range({count}))
+random.Random({seed}).shuffle(order)
+for k in order:
+    stress_program.factory(k)(np.ones(8, np.float32), 8)
+print("mlir" in sys.modules, flush=True)
+"""
+
+
+def child(folder, count, seed):
+    script = textwrap.dedent(CHILD).format(folder=str(folder), count=count, seed=seed)
+    return subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_a_hit_in_a_new_process_needs_no_compiler(folder):
+    (folder / "stress_program.py").write_text(SOURCE)
+    for expected in ("True\n", "False\n"):
+        process = child(folder, 3, 0)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        assert out == expected
+
+
+def test_killed_writers_leave_nothing_that_is_used(folder):
+    """Processes that compile the same programs are killed at random moments."""
+    (folder / "stress_program.py").write_text(SOURCE)
+    draw = random.Random(5)
+    deadline = time.monotonic() + 12
+    kills = 0
+    while time.monotonic() < deadline and kills < 8:
+        processes = [child(folder, 50, seed) for seed in range(2)]
+        time.sleep(0.6 + draw.random())
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+    process = child(folder, 6, 9)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    store = disk_cache()
+    _, damaged = store.verify()
+    assert damaged == 0
+    assert len(list(store.entries())) >= 6
+
+
+def test_threads_compile_once(folder, compiles):
+    import threading
+
+    module = load(folder)
+    errors = []
+
+    def work():
+        try:
+            run(module)
+        except Exception as error:  # noqa: BLE001 - shown by the assertion
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(compiles) == 1
+
+
+def test_listeners_hear_of_disk_hits(folder, monkeypatch):
+    heard = []
+    monkeypatch.setattr(
+        "flydsl.compiler.driver._announce", lambda kind, name, _: heard.append((kind, name))
+    )
+    run(load(folder))
+    run(load(folder))
+    assert heard == [("disk-hit", "launch")]
