@@ -209,6 +209,22 @@ def test_compile_time_functions_count_by_content(folder, compiles):
     assert len(compiles) == 2
 
 
+def test_lines_that_a_kernel_reports_are_where_the_code_is(folder, compiles):
+    source = SOURCE.replace(
+        "        if i < n:", "        fx.device_assert(i < 64, 'i')\n        if i < n:"
+    )
+    run(load(folder, source))
+    run(load(folder, source))
+    run(load(folder, source + "\n# a comment below\n"))
+    assert len(compiles) == 1
+    run(load(folder, "# a comment above\n" + source))
+    assert len(compiles) == 2
+    # Without output, lines do not matter.
+    run(load(folder))
+    run(load(folder, "# a comment above\n" + SOURCE))
+    assert len(compiles) == 3
+
+
 def test_disabling_and_dumping_bypass_it(folder, compiles):
     with config.scope(FLYDSL_RUNTIME_ENABLE_CACHE=False):
         run(load(folder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flydsl.caching import disk_cache
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         _print(args, {"folder": str(store.root), "sound": sound, "removed": damaged}, text)
         return 1 if damaged else 0
     entries = sorted(store.entries(), key=lambda entry: entry.used, reverse=True)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "key": entry.key,
             "bytes": entry.size,

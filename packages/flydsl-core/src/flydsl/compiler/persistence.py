@@ -48,11 +48,11 @@ class Persistence:
         if data is None:
             return None
         try:
-            reached, artifact = pickle.loads(data)  # noqa: S301 - our own file, checked by digest
+            reached, lines, artifact = pickle.loads(data)  # noqa: S301 - our own, checked by digest
         except Exception:  # noqa: BLE001 - written by another version: compile again
             return None
         functions = [function.resolve() for function in reached]
-        if None in functions:
+        if None in functions or lines != _lines(artifact):
             return None
         return artifact, self._dependencies.extended(filter(None, functions))
 
@@ -61,7 +61,7 @@ class Persistence:
         reached = dependencies.reached
         if self._store is None or self._key is None or not all(f.portable for f in reached):
             return
-        data = pickle.dumps((reached, artifact), protocol=5)
+        data = pickle.dumps((reached, _lines(artifact), artifact), protocol=5)
         self._store.store(self._key, data, {"name": self._name, "target": self._target})
 
     def lock(self) -> AbstractContextManager[None]:
@@ -87,6 +87,20 @@ class Persistence:
             else "it refers to objects that cannot be compared in another process, so it is never "
             "cached; pass plain values instead",
         )
+
+
+def _lines(artifact: Artifact) -> tuple[str, ...]:
+    """Return the source lines that the program's output names.
+
+    Positions are no part of a key, so that a comment added above a kernel costs nothing; but what a
+    kernel reports must name the line where the code is now.
+    """
+    if not artifact.sites:
+        return ()
+    import linecache
+
+    found = [site.location for site in artifact.sites if site.location is not None]
+    return tuple(linecache.getline(place.file, place.line) for place in found)
 
 
 def persistence_for(function: JitFunction, call: Call) -> Persistence:
