@@ -21,7 +21,7 @@ __all__ = ["NumpyTier"]
 
 Array = Any
 
-BATCH_WAVES = 256
+BATCH_LANES = 256 * 64
 
 
 class NumpyTier:
@@ -44,7 +44,7 @@ class NumpyTier:
         """
         geometry = launch.geometry
         record = LaunchRecord(launch.kernel, geometry, self.program)
-        per_batch = max(1, BATCH_WAVES // geometry.waves)
+        per_batch = max(1, BATCH_LANES // (geometry.waves * geometry.lanes))
         limits = Limits(launch.steps)
         with np.errstate(all="ignore"):
             for first in range(0, geometry.workgroups, per_batch):
