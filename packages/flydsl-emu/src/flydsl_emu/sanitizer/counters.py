@@ -210,7 +210,7 @@ _LIMITS_GFX12 = {
 
 def _event_gfx12(i: Instruction) -> Event | None:
     name = i.name
-    if name.startswith("v_") or name in ("global_inv", "ds_nop"):
+    if name.startswith("v_") or name == "ds_nop":
         return None
     if name.startswith("ds_"):
         return Event((1,), writes_lds=writes_lds(name))

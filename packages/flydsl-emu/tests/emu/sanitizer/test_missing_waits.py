@@ -62,26 +62,6 @@ def test_every_deleted_wait_is_found(
     assert missed == []
 
 
-@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
-def test_split_counters(compile_ir: Compile, arch: str) -> None:
-    """RDNA counters. Waits for nothing but the order of stores before a barrier may go."""
-
-    def is_wait(i: Instruction) -> bool:
-        return i.name == "s_waitcnt" or (i.name.startswith("s_wait_") and "cnt" in i.name)
-
-    planted, found = 0, 0
-    for name, text in KERNELS.items():
-        if name == "transfer":  # these have no loads into LDS
-            continue
-        (kernel,) = kernels_of(compile_ir(text, arch))
-        assert check_kernel(kernel) == []
-        for mutant in mutants(kernel, is_wait):
-            planted += 1
-            found += any(f.code == "FLY-U731" for f in check_kernel(mutant.kernel))
-    assert planted > 30
-    assert found >= 0.95 * planted
-
-
 def _weaker(kernel: Kernel, i: Instruction) -> Kernel:
     states = i.mods["simm16"]
     word = struct.pack("<I", NOP + states - 1)
