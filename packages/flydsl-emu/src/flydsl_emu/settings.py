@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from flydsl.config import Setting, parsers, setting
 
-__all__ = ["DEVICES", "SANITIZE", "SANITIZE_ACTION", "STEP_LIMIT"]
+__all__ = [
+    "CACHE_DIR",
+    "DEVICES",
+    "SANITIZE",
+    "SANITIZE_ACTION",
+    "STEP_LIMIT",
+    "THREADS",
+    "TIER",
+]
 
 STEP_LIMIT: Setting[int] = setting(
     "FLYDSL_EMU_STEP_LIMIT",
@@ -26,4 +36,22 @@ SANITIZE_ACTION: Setting[str] = setting(
     parsers.choice("raise", "warn"),
     "raise",
     "what findings of FLYDSL_SANITIZE do at the launch",
+)
+TIER: Setting[str] = setting(
+    "FLYDSL_EMU_TIER",
+    parsers.choice("auto", "numpy", "jit"),
+    "auto",
+    "how kernels run: interpreted on numpy arrays, compiled for the host, or as their size asks",
+)
+THREADS: Setting[int] = setting(
+    "FLYDSL_EMU_THREADS",
+    parsers.integer(0, 256),
+    0,
+    "host threads that run the workgroups of a compiled kernel; 0 for one a processor",
+)
+CACHE_DIR: Setting[Path] = setting(
+    "FLYDSL_EMU_CACHE_DIR",
+    parsers.path,
+    Path("~/.cache/flydsl/emulator").expanduser(),
+    "where compiled kernels of the emulator are kept",
 )

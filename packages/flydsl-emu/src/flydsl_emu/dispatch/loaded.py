@@ -10,12 +10,12 @@ from typing import Any
 
 from flydsl.errors import TargetError
 from flydsl_emu.codeobject import Kernel, LineTable, LoadableCode, SourceLine
+from flydsl_emu.dispatch.choice import Tiers
 from flydsl_emu.execution.arguments import Arguments
 from flydsl_emu.execution.geometry import Geometry
 from flydsl_emu.execution.host import Allocation, Allocations
 from flydsl_emu.execution.launch import DEFAULT_STEP_LIMIT, Launch, LaunchRecord
 from flydsl_emu.execution.program import Program
-from flydsl_emu.numpy_tier import NumpyTier
 
 __all__ = ["LoadedCode", "LoadedKernel"]
 
@@ -68,7 +68,7 @@ class LoadedKernel:
         self.code = code
         self.kernel = kernel
         self._program: Program | None = None
-        self._numpy: NumpyTier | None = None
+        self._chosen: Tiers | None = None
 
     @property
     def program(self) -> Program:
@@ -76,6 +76,12 @@ class LoadedKernel:
         if self._program is None:
             self._program = Program(self.kernel, self.code.base + self.kernel.address)
         return self._program
+
+    @property
+    def _tiers(self) -> Tiers:
+        if self._chosen is None:
+            self._chosen = Tiers(self.program)
+        return self._chosen
 
     def launch(
         self,
@@ -106,6 +112,4 @@ class LoadedKernel:
         launch = Launch(
             self.program, geometry, arguments, memory, steps, observer, self.code.source_line
         )
-        if self._numpy is None:
-            self._numpy = NumpyTier(self.program)
-        return self._numpy.run(launch)
+        return self._tiers.run(launch)

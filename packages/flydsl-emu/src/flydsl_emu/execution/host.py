@@ -53,6 +53,11 @@ class Allocations:
         self._read = _merged(r for r in self.ranges)
         self._write = _merged(r for r in self.ranges if r.writable)
 
+    def table(self, write: bool) -> Array:
+        """Return the allowed ranges as ``uint64`` rows of start and end, in address order."""
+        starts, ends = self._write if write else self._read
+        return np.stack((starts, ends), axis=1)
+
     def check(self, addresses: Array, size: int, write: bool) -> int | None:
         """Check accesses of `size` bytes at ``uint64`` addresses.
 

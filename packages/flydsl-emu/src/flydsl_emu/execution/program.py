@@ -10,7 +10,7 @@ from flydsl_emu.decode import Instruction, decode, decode_one
 from flydsl_emu.execution.barriers import SPLIT_BARRIERS
 from flydsl_emu.semantics.control import END
 
-__all__ = ["Block", "Program"]
+__all__ = ["Block", "Program", "ending"]
 
 _EXITS = frozenset(("s_setpc_b64", "s_endpgm", "s_branch"))
 _JUMPS = frozenset(("s_setpc_b64", "s_swappc_b64", "s_call_b64"))
@@ -86,6 +86,15 @@ class Program:
         self._enter(found)
         return bool(found)
 
+    def leads(self, pc: int) -> bool:
+        """Return whether a branch goes to `pc`."""
+        return pc in self._leaders
+
+    def at(self, pc: int) -> Instruction | None:
+        """Return the instruction at an address, or None."""
+        found = self._index.get(pc)
+        return None if found is None else self.instructions[found]
+
     def block(self, pc: int) -> Block:
         """Return the block that starts at `pc`.
 
@@ -109,7 +118,7 @@ class Program:
         for i in instructions[at:]:
             if i.pc != pc and i.pc in self._leaders:
                 return Block(pc, i.pc, tuple(body), "fall", None)
-            end = _ending(i)
+            end = ending(i)
             if end is not None:
                 return Block(pc, i.pc + i.size, tuple(body), end, i)
             body.append(i)
@@ -117,7 +126,8 @@ class Program:
         return Block(pc, end_pc, tuple(body), "fall", None)
 
 
-def _ending(i: Instruction) -> str | None:
+def ending(i: Instruction) -> str | None:
+    """Return how an instruction ends its block (see `Block.end`), or None if it does not."""
     if i.name in END:
         return "end"
     if i.name == "s_branch":

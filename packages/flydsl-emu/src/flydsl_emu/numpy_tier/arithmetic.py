@@ -7,12 +7,16 @@ for a constant. Operations are ufunc calls, so integer overflow wraps silently.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from flydsl_emu.numpy_tier.fused import fused_multiply_add
+from flydsl_emu.semantics import elementary
 from flydsl_emu.semantics.value_types import Type
+
+if TYPE_CHECKING:
+    from flydsl_emu.semantics.api import VectorApi
 
 __all__ = ["DTYPES", "Arithmetic", "Array"]
 
@@ -138,19 +142,19 @@ class Arithmetic:
 
     def exp2(self, x: Array) -> Array:
         """Implement `VectorApi.exp2`."""
-        return np.exp2(np.asarray(x, np.float64)).astype(x.dtype)
+        return _exp2(np.asarray(x, np.float64)).astype(x.dtype)
 
     def log2(self, x: Array) -> Array:
         """Implement `VectorApi.log2`."""
-        return np.log2(np.asarray(x, np.float64)).astype(x.dtype)
+        return elementary.log2(cast("VectorApi", self), np.asarray(x, np.float64)).astype(x.dtype)
 
     def sin(self, x: Array) -> Array:
         """Implement `VectorApi.sin`."""
-        return np.sin(np.asarray(x, np.float64)).astype(x.dtype)
+        return elementary.sin(cast("VectorApi", self), np.asarray(x, np.float64)).astype(x.dtype)
 
     def cos(self, x: Array) -> Array:
         """Implement `VectorApi.cos`."""
-        return np.cos(np.asarray(x, np.float64)).astype(x.dtype)
+        return elementary.cos(cast("VectorApi", self), np.asarray(x, np.float64)).astype(x.dtype)
 
     def ldexp(self, x: Array, exponent: Array) -> Array:
         """Implement `VectorApi.ldexp`."""
@@ -267,6 +271,22 @@ def _signed_zero(result: Array, a: Array, b: Array, combine: Any) -> Array:
         return result
     bits = combine(a.view(unsigned), b.view(unsigned)).view(result.dtype)
     return np.where(both, bits, result)
+
+
+def _exp2(x: Array) -> Array:
+    """Return what `elementary.exp2` does, without a new array for each step."""
+    y = np.clip(x, -200.0, 200.0)
+    power = np.add(y, elementary.SHIFTER)
+    np.subtract(y, np.subtract(power, elementary.SHIFTER), out=y)
+    bits = power.view(np.int64)
+    np.left_shift(bits, 52, out=bits)
+    np.add(bits, 1023 << 52, out=bits)
+    total = np.full_like(y, elementary.EXP2[-1])
+    for c in reversed(elementary.EXP2[:-1]):
+        np.multiply(total, y, out=total)
+        np.add(total, c, out=total)
+    np.multiply(total, power, out=total)
+    return np.where(np.isnan(x), x, total)
 
 
 @cache

@@ -1,0 +1,276 @@
+"""Matrix products of the vector API as loops on memory; used in routines, not in kernels.
+
+Sums are taken in double with k ascending. Products of the narrow formats are exact there, so that
+a fused multiply-add rounds like the separate operations; products of doubles are fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from flydsl_emu.jit_tier.arithmetic import Arithmetic
+from flydsl_emu.jit_tier.values import IrValue
+from flydsl_emu.semantics.api import VectorApi
+from flydsl_emu.semantics.bits import (
+    bf16_to_f32,
+    half_to_f32,
+    high16,
+    join64,
+    low16,
+    sign_extend,
+    split64,
+)
+from flydsl_emu.semantics.matrix_plan import MatrixPlan, Side
+from flydsl_emu.semantics.value_types import F32, F64, U32, U64
+
+__all__ = ["Matrices"]
+
+_WIDTH = 16
+_HEIGHT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Operands as doubles in memory: ``[element][lane]``, and how many elements."""
+
+    left: str
+    right: str
+    left_elements: int
+    right_elements: int
+
+
+class Matrices(Arithmetic):
+    """`VectorApi.matrix_multiply`."""
+
+    @property
+    def _api(self) -> VectorApi:
+        """This object as the whole API, which a subclass completes."""
+        return cast(VectorApi, self)
+
+    def matrix_multiply(
+        self, a: Sequence[IrValue], b: Sequence[IrValue], c: Sequence[IrValue], plan: MatrixPlan
+    ) -> list[IrValue]:
+        """Implement `VectorApi.matrix_multiply`."""
+        lanes = self.lane_count
+        left, right = self._elements(a, plan.a), self._elements(b, plan.b)
+        sources = _Sources(self._spilled(left), self._spilled(right), len(left), len(right))
+        words = 2 if plan.accumulator == "f64" else 1
+        product = self.code.allocate(f"[{plan.results * lanes} x double]")
+        _Loops(self, plan, sources, product).emit()
+        out = []
+        for k in range(plan.results):
+            place = self.code.emit(f"getelementptr double, ptr {product}, i64 {k * lanes}")
+            text = self.code.effect(f"load <{lanes} x double>, ptr {place}, align 64")
+            total = IrValue(text, F64, False)
+            out += self._accumulated(total, c[words * k : words * k + words], plan)
+        return out
+
+    def _spilled(self, elements: Sequence[IrValue]) -> str:
+        lanes = self.lane_count
+        memory = self.code.allocate(f"[{len(elements) * lanes} x double]")
+        for k, x in enumerate(elements):
+            place = self.code.emit(f"getelementptr double, ptr {memory}, i64 {k * lanes}")
+            self.code.line(f"store <{lanes} x double> {self.text(x, False)}, ptr {place}, align 64")
+        return memory
+
+    def _elements(self, data: Sequence[IrValue], side: Side) -> list[IrValue]:
+        """Return all elements of a lane as ``F64``."""
+        if side.format == "values":
+            return list(data)
+        if side.format == "f64":
+            pairs = zip(data[0::2], data[1::2], strict=True)
+            return [self.cast(join64(self._api, low, high), F64) for low, high in pairs]
+        if side.format == "f32":
+            return [self.convert(self.cast(x, F32), F64) for x in data]
+        if side.format == "i8":
+            fields = [self.shr(x, at) if at else x for x in data for at in (0, 8, 16, 24)]
+            return [self.convert(sign_extend(self._api, x, 8), F64) for x in fields]
+        to_single = half_to_f32 if side.format == "f16" else bf16_to_f32
+        halves = [half(self._api, x) for x in data for half in (low16, high16)]
+        return [self.convert(to_single(self._api, x), F64) for x in halves]
+
+    def _accumulated(self, total: IrValue, c: Sequence[IrValue], plan: MatrixPlan) -> list[IrValue]:
+        if plan.accumulator == "i32":
+            wide = self.code.emit(
+                f"fptosi <{self.lane_count} x double> {total.text} to <{self.lane_count} x i64>"
+            )
+            narrow = self.code.emit(
+                f"trunc <{self.lane_count} x i64> {wide} to <{self.lane_count} x i32>"
+            )
+            return [self.add(IrValue(narrow, U32, False), c[0])]
+        if plan.accumulator == "values":
+            return [self.add(total, c[0])]
+        if plan.accumulator == "f32":
+            addend = self.convert(self.cast(c[0], F32), F64)
+            return [self.cast(self.convert(self.add(total, addend), F32), U32)]
+        addend = self.cast(join64(self._api, c[0], c[1]), F64)
+        return list(split64(self._api, self.cast(self.add(total, addend), U64)))
+
+
+class _Loops:
+    """The loops of one product: blocks, rows in strips of 8, columns in strips of 16, then k."""
+
+    def __init__(self, v: Matrices, plan: MatrixPlan, sources: _Sources, product: str) -> None:
+        self.v = v
+        self.code = v.code
+        self.plan = plan
+        self.sources = sources
+        self.product = product
+        self.width = min(plan.n, _WIDTH)
+        self.height = min(plan.m, _HEIGHT)
+        self.vector = f"<{self.width} x double>"
+        v.code.parts.declare(f"llvm.fma.v{self.width}f64", self.vector, [self.vector] * 3)
+
+    def emit(self) -> None:
+        """Emit all loops."""
+        plan = self.plan
+        strips = (plan.blocks, plan.m // self.height, plan.n // self.width)
+        self._loop(
+            "b",
+            strips[0],
+            lambda b: self._loop(
+                "i", strips[1], lambda i: self._loop("j", strips[2], lambda j: self._strip(b, i, j))
+            ),
+        )
+
+    def _loop(self, stem: str, count: int, body: object) -> None:
+        """Emit ``for x in range(count)``."""
+        call: object = body
+        assert callable(call)
+        if count == 1:
+            call("0")
+            return
+        code = self.code
+        head, done = code.label(stem), code.label(f"{stem}.done")
+        counter = code.allocate("i64")
+        code.line(f"store i64 0, ptr {counter}")
+        code.line(f"br label %{head}")
+        code.block(head)
+        x = code.effect(f"load i64, ptr {counter}")
+        call(x)
+        following = code.effect(f"add i64 {x}, 1")
+        code.line(f"store i64 {following}, ptr {counter}")
+        more = code.effect(f"icmp ult i64 {following}, {count}")
+        code.line(f"br i1 {more}, label %{head}, label %{done}")
+        code.block(done)
+
+    def _strip(self, b: str, i: str, j: str) -> None:
+        """Emit the product of a strip of rows and a strip of columns of block `b`."""
+        code, height = self.code, self.height
+        sums = [code.allocate(self.vector) for _ in range(height)]
+        for place in sums:
+            code.line(f"store {self.vector} zeroinitializer, ptr {place}, align 64")
+        plan = self.plan
+        groups = [
+            1 if side.replicated else self.v.lane_count // (rows * plan.blocks)
+            for side, rows in ((plan.a, plan.m), (plan.b, plan.n))
+        ]
+        row = code.effect(f"mul i64 {i}, {height}")
+        column = code.effect(f"mul i64 {j}, {self.width}")
+        # Both sides count k alike, though their lanes may hold it in different runs.
+        terms = self._terms(groups)
+        assert terms == plan.k
+        runs = [
+            self.sources.left_elements // plan.a.splits,
+            self.sources.right_elements // plan.b.splits,
+        ]
+        if groups[0] == groups[1] and runs[0] == runs[1] and plan.a.splits == plan.b.splits:
+            self._regular(b, row, column, sums, groups[0], runs[0])
+        else:
+            for k in range(terms):
+                left = self._static(k, groups[0], runs[0])
+                right = self._static(k, groups[1], runs[1])
+                self._term(b, (row, column), left, right, sums)
+        for at in range(height):
+            self._result(b, code.effect(f"add i64 {row}, {at}"), column, sums[at])
+
+    def _terms(self, groups: Sequence[int]) -> int:
+        return self.sources.left_elements * groups[0]
+
+    def _regular(
+        self, b: str, row: str, column: str, sums: Sequence[str], groups: int, run: int
+    ) -> None:
+        """Emit the sum over k as loops over splits and groups around the elements of a run."""
+
+        def one(h: str, g: str) -> None:
+            for e in range(run):
+                element = self.code.effect(f"mul i64 {h}, {run}")
+                element = self.code.effect(f"add i64 {element}, {e}")
+                self._term(b, (row, column), (element, g), (element, g), sums)
+
+        self._loop("h", self.plan.a.splits, lambda h: self._loop("g", groups, lambda g: one(h, g)))
+
+    @staticmethod
+    def _static(k: int, groups: int, run: int) -> tuple[str, str]:
+        """Return element and group of column `k`."""
+        h, rest = divmod(k, groups * run)
+        g, e = divmod(rest, run)
+        return str(h * run + e), str(g)
+
+    def _term(
+        self,
+        b: str,
+        corner: tuple[str, str],
+        left: tuple[str, str],
+        right: tuple[str, str],
+        sums: Sequence[str],
+    ) -> None:
+        code, plan = self.code, self.plan
+        a = self._place(self.sources.left, left, b, plan.m, corner[0])
+        c = self._place(self.sources.right, right, b, plan.n, corner[1])
+        columns = code.effect(f"load {self.vector}, ptr {c}, align 8")
+        for at, place in enumerate(sums):
+            where = code.effect(f"getelementptr double, ptr {a}, i64 {at}")
+            factor = code.effect(f"load double, ptr {where}, align 8")
+            first = code.effect(f"insertelement {self.vector} poison, double {factor}, i32 0")
+            zeros = f"<{self.width} x i32> zeroinitializer"
+            spread = code.effect(
+                f"shufflevector {self.vector} {first}, {self.vector} poison, {zeros}"
+            )
+            total = code.effect(f"load {self.vector}, ptr {place}, align 64")
+            name = f"llvm.fma.v{self.width}f64"
+            fused = code.effect(
+                f"call {self.vector} @{name}({self.vector} {spread}, {self.vector} {columns}, "
+                f"{self.vector} {total})"
+            )
+            code.line(f"store {self.vector} {fused}, ptr {place}, align 64")
+
+    def _place(self, base: str, where: tuple[str, str], b: str, rows: int, row: str) -> str:
+        """Return the address of an element: ``[element][(group * blocks + b) * rows + row]``."""
+        code = self.code
+        element = code.effect(f"mul i64 {where[0]}, {self.v.lane_count}")
+        group = code.effect(f"mul i64 {where[1]}, {self.plan.blocks}")
+        lane = code.effect(f"add i64 {group}, {b}")
+        lane = code.effect(f"mul i64 {lane}, {rows}")
+        index = code.effect(f"add i64 {element}, {lane}")
+        index = code.effect(f"add i64 {index}, {row}")
+        return code.effect(f"getelementptr double, ptr {base}, i64 {index}")
+
+    def _result(self, b: str, row: str, column: str, sums: str) -> None:
+        """Store one row of a strip where the accumulator holds it."""
+        code, plan = self.code, self.plan
+        lanes = self.v.lane_count
+        if plan.accumulator == "f64" and plan.blocks > 1:
+            # Rows of a block lie 16 lanes apart, as in the 16-row instruction.
+            index = code.effect(f"mul i64 {row}, {plan.blocks * plan.n}")
+            part = code.effect(f"mul i64 {b}, {plan.n}")
+            index = code.effect(f"add i64 {index}, {part}")
+        else:
+            stacked = code.effect(f"mul i64 {b}, {plan.m}")
+            stacked = code.effect(f"add i64 {stacked}, {row}")
+            group, sets = plan.interleave, lanes // plan.n
+            slot = code.effect(f"udiv i64 {stacked}, {group}")
+            high = code.effect(f"udiv i64 {slot}, {sets}")
+            register = code.effect(f"mul i64 {high}, {group}")
+            low = code.effect(f"urem i64 {stacked}, {group}")
+            register = code.effect(f"add i64 {register}, {low}")
+            register = code.effect(f"mul i64 {register}, {lanes}")
+            lane = code.effect(f"urem i64 {slot}, {sets}")
+            lane = code.effect(f"mul i64 {lane}, {plan.n}")
+            index = code.effect(f"add i64 {register}, {lane}")
+        index = code.effect(f"add i64 {index}, {column}")
+        place = code.effect(f"getelementptr double, ptr {self.product}, i64 {index}")
+        total = code.effect(f"load {self.vector}, ptr {sums}, align 64")
+        code.line(f"store {self.vector} {total}, ptr {place}, align 8")
