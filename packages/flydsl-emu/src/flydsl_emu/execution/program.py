@@ -92,8 +92,14 @@ class Program:
 
     def at(self, pc: int) -> Instruction | None:
         """Return the instruction at an address, or None."""
-        found = self._index.get(pc)
-        return None if found is None else self.instructions[found]
+        found = self.sequence(pc)
+        return None if found is None else found[0][found[1]]
+
+    def sequence(self, pc: int) -> tuple[list[Instruction], int] | None:
+        """Return the instructions among which the one at `pc` is, and its index; or None."""
+        if pc not in self._index:
+            self._function(pc)
+        return self._index.get(pc)
 
     def block(self, pc: int) -> Block:
         """Return the block that starts at `pc`.

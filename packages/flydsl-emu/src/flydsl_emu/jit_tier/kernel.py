@@ -78,10 +78,8 @@ class CompiledKernel:
 
     @staticmethod
     def _instructions(program: Program, offsets: dict[str, int]) -> dict[str, Instruction]:
-        if not offsets:
-            return {}
-        wanted = {offset + program.base: name for name, offset in offsets.items()}
-        return {wanted[i.pc]: i for i in program.instructions if i.pc in wanted}
+        found = {name: program.at(offset + program.base) for name, offset in offsets.items()}
+        return {name: i for name, i in found.items() if i is not None}
 
     def routines(self) -> list[int]:
         """Return the addresses for the context's table."""
@@ -91,7 +89,7 @@ class CompiledKernel:
 def kernel_key(program: Program, entry: int, extra: frozenset[int] = frozenset()) -> str:
     """Return the key of a kernel in the cache of code."""
     kernel = program.kernel
-    code = hashlib.sha256(kernel.code).hexdigest()
+    code = hashlib.sha256(kernel.text if extra else kernel.code).hexdigest()
     layout = WaveLayout.of(kernel)
     parts = (layout.lanes, layout.vectors, layout.accumulators, entry, sorted(extra))
     return f"kernel {kernel.arch} {code} {parts}"

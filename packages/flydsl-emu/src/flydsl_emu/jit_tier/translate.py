@@ -59,15 +59,15 @@ class Section:
 def sections_of(program: Program, entry: int, extra: Iterable[int] = ()) -> list[Section]:
     """Return the blocks that `entry` and the offsets in `extra` lead to, in address order."""
     base = program.base
-    index = {i.pc - base: n for n, i in enumerate(program.instructions)}
-    leaders = {i.target - base for i in program.instructions if i.target is not None}
-    leaders.update((entry, *extra))
+    leaders = {entry, *extra}
     pending, found = [entry, *extra], {}
     while pending:
         start = pending.pop()
-        if start in found or start not in index:
+        if start in found:
             continue
-        section = _section(program, index[start], leaders)
+        section = _section(program, start, leaders)
+        if section is None:
+            continue
         found[start] = section
         if section.end not in ("end", "trap", "branch"):
             pending.append(section.next)
@@ -76,20 +76,23 @@ def sections_of(program: Program, entry: int, extra: Iterable[int] = ()) -> list
     return [found[start] for start in sorted(found)]
 
 
-def _section(program: Program, at: int, leaders: set[int]) -> Section:
+def _section(program: Program, start: int, leaders: set[int]) -> Section | None:
     base = program.base
+    sequence = program.sequence(start + base)
+    if sequence is None:
+        return None
+    instructions, at = sequence
     body: list[Instruction] = []
-    first = program.instructions[at]
-    start = first.pc - base
-    for i in program.instructions[at:]:
+    for i in instructions[at:]:
         offset = i.pc - base
-        if offset != start and (offset in leaders or len(body) >= BLOCK_LIMIT):
+        led = offset in leaders or program.leads(i.pc)
+        if offset != start and (led or len(body) >= BLOCK_LIMIT):
             return Section(start, offset, tuple(body), "fall", None)
         end = ending(i)
         if end is not None:
             return Section(start, offset + i.size, tuple(body), end, i)
         body.append(i)
-    last = program.instructions[-1]
+    last = instructions[-1]
     return Section(start, last.pc + last.size - base, tuple(body), "fall", None)
 
 

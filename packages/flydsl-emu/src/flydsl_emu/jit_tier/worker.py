@@ -428,9 +428,9 @@ class Worker:
 
     def _split_name(self, following: int) -> str:
         """Return the mnemonic of the split-barrier instruction before a block."""
-        program = self.launch.program
-        target = program.base + self.kernel.starts[following]
-        for i in program.instructions:
-            if i.pc + i.size == target:
-                return i.name
-        raise AssertionError
+        # The block before ends with it; blocks are in address order.
+        program, starts = self.launch.program, self.kernel.starts
+        sequence = program.sequence(program.base + starts[following])
+        assert sequence is not None
+        instructions, at = sequence
+        return instructions[at - 1].name
