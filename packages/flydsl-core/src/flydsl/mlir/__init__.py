@@ -5,7 +5,8 @@ package costs nothing and needs no bindings installed. Add a dialect by adding i
 to the block for the type checker).
 
 Lives here: the version gate (`loading`), contexts with the Fly dialect and targets' dialects loaded
-(`contexts`), and running upstream passes with diagnostics turned into exceptions (`running`).
+(`contexts`), keys for operations (`identity`), and running upstream passes with diagnostics turned
+into exceptions (`running`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from flydsl.mlir.contexts import (
     register_dialect_source,
     thread_context,
 )
+from flydsl.mlir.identity import identity
 from flydsl.mlir.loading import ATTRIBUTES, load
 from flydsl.mlir.running import (
     capture_diagnostics,
@@ -57,6 +59,7 @@ __all__ = [
     "context_state",
     "func",
     "gpu",
+    "identity",
     "ir",
     "irdl",
     "llvm",

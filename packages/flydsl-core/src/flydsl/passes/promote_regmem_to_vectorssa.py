@@ -15,6 +15,7 @@ from flydsl.dialects import fly_types as ft
 from flydsl.dialects.building import decode
 from flydsl.dialects.elements import storage_bits
 from flydsl.dialects.fly_memory import vector_type
+from flydsl.mlir import identity
 from flydsl.passes.promoted_access import Access, Slot, SlotWriter
 from flydsl.passes.rewriting import device_functions, rebuild
 
@@ -42,11 +43,11 @@ def _constant(value: Any) -> int | None:
 
 @dataclass(slots=True)
 class _Analysis:
-    """What a function does with its register allocations."""
+    """What a function does with its register allocations; operations by `flydsl.mlir.identity`."""
 
     slots: list[Slot] = field(default_factory=list)
-    accesses: dict[Any, Access] = field(default_factory=dict)
-    changed: dict[Any, set[Key]] = field(default_factory=dict)
+    accesses: dict[int, Access] = field(default_factory=dict)
+    changed: dict[int, set[Key]] = field(default_factory=dict)
 
 
 def _follow(slot: Slot, pointer: Any, access: Access, found: list[tuple[Any, Access]]) -> bool:
@@ -105,7 +106,7 @@ def _analyse(function: Any) -> _Analysis:
         slot.split([access.extent(user) for user, access in found])
         out.slots.append(slot)
         for user, access in found:
-            out.accesses[user] = access
+            out.accesses[identity(user)] = access
             if user.name == "fly.ptr_store":
                 _mark_changed(out, slot, access, user)
     return out
@@ -130,7 +131,7 @@ def _mark_changed(out: _Analysis, slot: Slot, access: Access, user: Any) -> None
     home = slot.alloca.parent.operation
     parent = user.parent.operation
     while parent != home:
-        out.changed.setdefault(parent, set()).update(keys)
+        out.changed.setdefault(identity(parent), set()).update(keys)
         parent = parent.parent.operation
 
 
@@ -147,7 +148,7 @@ class _Promotion:
         """Rewrite the accesses in a block; `state` holds and receives the current pieces."""
         for view in list(block.operations):
             op = view.operation
-            access = self.analysis.accesses.get(op)
+            access = self.analysis.accesses.get(identity(op))
             if access is not None:
                 self.writer.at(op)
                 if op.name == "fly.ptr_load":
@@ -160,7 +161,7 @@ class _Promotion:
                 self._nested(op, state)
 
     def _nested(self, op: Any, state: dict[Key, Any]) -> None:
-        changed = sorted(self.analysis.changed.get(op, ()))
+        changed = sorted(self.analysis.changed.get(identity(op), ()))
         if not changed:
             for region in op.regions:
                 for block in region.blocks:

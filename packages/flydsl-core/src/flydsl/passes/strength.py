@@ -2,7 +2,8 @@
 
 Each rule returns what an operation equals: an int, or a leaf. The rules are the identities of
 floor division: ``(k b + r) // b == k`` and ``(k b + r) % b == r`` for r in [0, b), nested divisions
-and remainders by multiples of one another, and bit operations that change nothing. Two more save
+and remainders by multiples of one another, digits that are put together again (``x % p + x // p *
+p == x``), and bit operations that change nothing. Two more save
 width: what provably fits 32 bits is computed there, and the quotient of a small number by a
 constant is a product and a shift (`magic`).
 """
@@ -276,6 +277,43 @@ def _linear(op: str, a: Leaf, b: Leaf, width: int) -> Leaf | None:
     return (leaf.mul if op == "mul" else leaf.add)(nested[0], constant)
 
 
+def _digit(x: Leaf) -> tuple[Leaf, int, int] | None:
+    """Return (y, p, c) of ``y % p * c``."""
+    scaled = _by_constant(x, "mul") or (x, 1)
+    digit = _by_constant(scaled[0], "mod")
+    return (digit[0], digit[1], scaled[1]) if digit is not None and digit[1] > 0 else None
+
+
+def _joined(low: Leaf, high: Leaf) -> Leaf | None:
+    """Put digits together: ``y % p * c + y // p [% q] * (p c)`` is ``y [% (p q)] * c``."""
+    first, scaled = _digit(low), _by_constant(high, "mul")
+    if first is None or scaled is None:
+        return None
+    y, p, c = first
+    number, weight = scaled
+    if weight != p * c:
+        return None
+    digit = _by_constant(number, "mod")
+    whole = _by_constant(number if digit is None else digit[0], "floordiv")
+    if whole is None or whole[1] != p or resolved(whole[0]) is not resolved(y):
+        return None
+    if digit is None:
+        return leaf.mul(y, c)
+    return leaf.mul(leaf.mod(y, p * digit[1]), c) if digit[1] > 0 else None
+
+
+def _add(a: Leaf, b: Leaf, width: int) -> Leaf | None:
+    found = _linear("add", a, b, width)
+    if found is not None or isinstance(a, int) or isinstance(b, int):
+        return found
+    terms = _terms(a)
+    for i, term in enumerate(terms):
+        joined = _joined(term, b) or _joined(b, term)
+        if joined is not None:
+            return _sum([*terms[:i], *terms[i + 1 :], joined])
+    return None
+
+
 def _by_kind(op: str, a: Leaf, b: Leaf, width: int) -> Leaf | None:
     match op:
         case "floordiv":
@@ -292,7 +330,9 @@ def _by_kind(op: str, a: Leaf, b: Leaf, width: int) -> Leaf | None:
             return _choice(op, a, b)
         case "lt" | "le" | "eq" | "ne":
             return _comparison(op, a, b)
-        case "add" | "mul":
+        case "add":
+            return _add(a, b, width)
+        case "mul":
             return _linear(op, a, b, width)
     return None
 
