@@ -170,7 +170,7 @@ class EmulatorRuntime:
                 value=tuple(launch.cluster),
             )
         self._streams.check(launch.stream, launch.device)
-        _check(kernel, _geometry(launch))
+        _check(kernel, _geometry(launch, kernel))
         graph = self._streams.capturing(launch.stream)
         if graph is not None:
             graph.add(launch)
@@ -192,7 +192,7 @@ class EmulatorRuntime:
             return self._devices.setdefault(device, threading.RLock())
 
     def _run_on_device(self, launch: FlyLaunch, kernel: LoadedKernel) -> None:
-        geometry = _geometry(launch)
+        geometry = _geometry(launch, kernel)
         kernarg = ctypes.string_at(launch.kernarg, launch.kernarg_size)
         allocations = [*self._extents(launch, kernel), *self._shared]
         allocations += [allocation for _, allocation in self._owned.values()]
@@ -325,8 +325,9 @@ def _sanitized(
     return Observers([checks, *(observers.members if observers is not None else ())])
 
 
-def _geometry(launch: FlyLaunch) -> Geometry:
-    return Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds)
+def _geometry(launch: FlyLaunch, kernel: LoadedKernel) -> Geometry:
+    lanes = kernel.kernel.wave_size
+    return Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds, lanes)
 
 
 def _check(kernel: LoadedKernel, geometry: Geometry) -> None:

@@ -16,7 +16,7 @@ from flydsl.diagnostics import FlyDSLWarning
 from flydsl.errors import DeviceAssertionError, UserError, UserTypeError, UserValueError
 
 
-@pytest.fixture(autouse=True, params=["gfx942", "gfx950"])
+@pytest.fixture(autouse=True, params=["gfx942", "gfx950", "gfx1201"])
 def target(request: pytest.FixtureRequest) -> Iterator[str]:
     with scope(FLYDSL_TARGET=request.param):
         yield request.param

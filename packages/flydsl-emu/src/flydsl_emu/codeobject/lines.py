@@ -78,17 +78,22 @@ class LineTable:
     def addresses(self, line: int, file: str = "") -> tuple[int, ...]:
         """Return where code of a source line begins, in ascending order.
 
+        Neighbouring rows of the line (for its columns) are one piece of code.
+
         Args:
             line: Line number.
             file: Path, or its last components; empty for any file.
         """
         ending = "/" + file.lstrip("/")
-        return tuple(
-            address
-            for address, source in zip(self._addresses, self._lines, strict=True)
-            if source is not None and source.exact and source.line == line
-            if not file or f"/{source.file}".endswith(ending)
-        )
+        found = []
+        before = ("", 0)
+        for address, source in zip(self._addresses, self._lines, strict=True):
+            place = ("", 0) if source is None else (source.file, source.line)
+            wanted = source is not None and source.exact and source.line == line
+            if wanted and place != before and (not file or f"/{place[0]}".endswith(ending)):
+                found.append(address)
+            before = place
+        return tuple(found)
 
 
 def read_lines(sections: Mapping[str, bytes]) -> LineTable:
