@@ -131,6 +131,7 @@ class InstructionBench:
         old: Array | None = None,
         mods: Mapping[str, int] | None = None,
         format: str = "",
+        mode: int = DEFAULT_MODE,
     ) -> tuple[Array, ...]:
         """Run an instruction whose operands its signature describes; return its results.
 
@@ -143,6 +144,7 @@ class InstructionBench:
             old: Previous contents of the first result.
             mods: Instruction modifiers.
             format: Encoding family, where it matters.
+            mode: MODE register.
 
         Returns:
             Results in the order of the signature: SCC as ``(waves,)``, masks as truth values.
@@ -171,7 +173,7 @@ class InstructionBench:
             tuple(operands),
             dict(mods or {}),
         )
-        self.execute(instruction)
+        self.execute(instruction, mode)
         return tuple(
             self._collect(token, operand)
             for token, operand in zip(semantics.results, results, strict=True)

@@ -9,6 +9,7 @@ from flydsl_emu.codeobject import Kernel
 from flydsl_emu.decode import Instruction, decode, decode_one
 from flydsl_emu.execution.barriers import SPLIT_BARRIERS
 from flydsl_emu.semantics.control import END
+from flydsl_emu.semantics.modes import changes_mode
 
 __all__ = ["Block", "Program", "ending"]
 
@@ -128,6 +129,8 @@ class Program:
             if end is not None:
                 return Block(pc, i.pc + i.size, tuple(body), end, i)
             body.append(i)
+            if changes_mode(i):
+                return Block(pc, i.pc + i.size, tuple(body), "fall", None)
         end_pc = instructions[-1].pc + instructions[-1].size
         return Block(pc, end_pc, tuple(body), "fall", None)
 

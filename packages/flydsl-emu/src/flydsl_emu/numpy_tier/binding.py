@@ -11,12 +11,19 @@ import numpy as np
 from flydsl.errors import TargetError
 from flydsl_emu.decode.instruction import EXEC, M0, VCC, Instruction, Operand
 from flydsl_emu.numpy_tier.memory import MemoryAccess
+from flydsl_emu.numpy_tier.moding import (
+    arithmetic_under,
+    flushed_result,
+    flushing_getter,
+    flushing_writer,
+    indexed_operands,
+)
 from flydsl_emu.numpy_tier.operands import Fixed, Getter, Operands, called, mapped
 from flydsl_emu.semantics import modifiers
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.generation import generation
 from flydsl_emu.semantics.layout import Layout, immediate, source_half
-from flydsl_emu.semantics.modes import DEFAULT_MODE
+from flydsl_emu.semantics.modes import DEFAULT_MODE, INDEX_MODE, clamps_nan
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
 
@@ -46,6 +53,7 @@ class Binder:
         self.arch = arch
         self.mode = mode
         self.machine = machine
+        self._api: Any = machine
         self.state = machine.state
         self.generation = generation(arch)
         self.operands = Operands(machine)
@@ -72,6 +80,16 @@ class Binder:
         if i.parts:
             return self._dual(i)
         s = self.semantics(i)
+        if self.mode & INDEX_MODE and i.format.startswith("VOP"):
+            moved = indexed_operands(self.operands, i, s, self.mode >> 32, self.kernel)
+            if moved is not None:
+                before, inner, after = moved
+                run = self._bound(inner, s)
+                return lambda: (before(), run(), after())[1]
+        return self._bound(i, s)
+
+    def _bound(self, i: Instruction, s: Semantics) -> Callable[[], Any]:
+        self._api = arithmetic_under(self.machine, i, s, self.mode, self.kernel)
         function = s.function
         if i.mods.get("clamp") and s.saturating is not None:
             function = s.saturating
@@ -117,7 +135,7 @@ class Binder:
         return run
 
     def _compute(self, function: Callable[..., Any], getters: list[Getter]) -> Callable[[], Any]:
-        machine = self.machine
+        machine = self._api
         if all(isinstance(g, Fixed) for g in getters):
             values = tuple(g.value for g in getters if isinstance(g, Fixed))
             return lambda: function(machine, *values)
@@ -135,6 +153,7 @@ class Binder:
         computes, writers = [], []
         for part in i.parts:
             s = self.semantics(part)
+            self._api = arithmetic_under(self.machine, part, s, self.mode, self.kernel)
             layout = Layout(part, s)
             getters = [self._source(part, s, layout, k) for k in range(len(s.sources))]
             computes.append(self._compute(s.function, getters))
@@ -183,7 +202,9 @@ class Binder:
         if token == "arch":
             return Fixed(self.arch)
         if token == "mode":
-            return Fixed(self.mode)
+            return Fixed(self.mode & 0xFFFFFFFF)
+        if token == "hwmode":
+            return Fixed(state.modes)
         if token == "scc":
             return Fixed(state.scc)
         if token == "vcc":
@@ -201,8 +222,9 @@ class Binder:
             return self.operands.registers(self._window(first))
         if token == "oldregs":
             return self.operands.registers(first)
-        half = max(0, first.half - 1)
-        return self.operands.typed(first, TYPES[s.results[0].rpartition(".")[2]], half)
+        kind = TYPES[s.results[0].rpartition(".")[2]]
+        old = self.operands.typed(first, kind, max(0, first.half - 1))
+        return flushing_getter(self.machine, old, kind, self.mode, i)
 
     def _typed_source(self, i: Instruction, operand: Operand, type: Type, at: int) -> Getter:
         machine = self.machine
@@ -213,6 +235,7 @@ class Binder:
             get = self.operands.typed(operand, type, half)
         if at == 0 and modifiers.has_dpp(i):
             get = self._dpp(i, get)
+        get = flushing_getter(machine, get, type, self.mode, i)
         if operand.absolute or operand.negate:
             absolute, negate = operand.absolute, operand.negate
             get = mapped(get, lambda x: modifiers.sign_modified(machine, x, type, absolute, negate))
@@ -261,6 +284,10 @@ class Binder:
             kind = token.rpartition(".")[2]
             if kind in ("barrier", "branch", "jump"):
                 out.append(None)
+            elif kind == "hwmode":
+                out.append(self.operands.wave_writer(self.state.modes))
+            elif kind == "m0":
+                out.append(self.operands.scalar_writer(_M0))
             elif kind == "scc":
                 out.append(self.operands.scc_writer())
             elif kind == "exec":
@@ -319,15 +346,17 @@ class Binder:
             write = self._sdwa_writer(i, operand)
         if type.kind == "f":
             omod, clamps = i.mods.get("omod", 0), i.mods.get("clamp", 0)
+            keeps = clamps_nan(self.mode)
             if omod or clamps:
                 plain = write
 
                 def modified(x: Array) -> None:
                     if omod:
                         x = modifiers.output_scale(machine, x, omod)
-                    plain(modifiers.clamp(machine, x, type) if clamps else x)
+                    plain(modifiers.clamp(machine, x, type, keeps) if clamps else x)
 
-                return modified
+                write = modified
+            return flushing_writer(machine, write, type, self.mode)
         elif i.mods.get("clamp") and s.saturating is None and i.format in ("VOP3", "VOP2"):
             raise TargetError(
                 f"kernel {self.kernel!r}: the emulator does not implement clamp on `{i.name}`",
@@ -428,13 +457,17 @@ class Binder:
             halves.append(self._compute(function, gets))
         low, high_half = halves
         clamps = i.mods.get("clamp", 0) and element.kind == "f"
+        keeps = clamps_nan(self.mode)
         if element is F32:
-            writers = [self.operands.vector_writer(target, n) for n in (0, 1)]
+            writers = [
+                flushing_writer(machine, self.operands.vector_writer(target, n), F32, self.mode)
+                for n in (0, 1)
+            ]
 
             def run_wide() -> None:
                 results = (low(), high_half())
                 for write, x in zip(writers, results, strict=True):
-                    write(modifiers.clamp(machine, x, element) if clamps else x)
+                    write(modifiers.clamp(machine, x, element, keeps) if clamps else x)
 
             return run_wide
         write = self.operands.vector_writer(target)
@@ -443,7 +476,8 @@ class Binder:
             parts = []
             for compute in (low, high_half):
                 x = compute()
-                x = modifiers.clamp(machine, x, element) if clamps else x
+                x = modifiers.clamp(machine, x, element, keeps) if clamps else x
+                x = flushed_result(machine, x, element, self.mode)
                 parts.append(x.view(np.uint16).astype(np.uint32))
             write(parts[0] | parts[1] << np.uint32(16))
 
@@ -457,6 +491,7 @@ class Binder:
             get = self.operands.typed(single, type)
         else:
             get = self.operands.typed(operand, type, high)
+        get = flushing_getter(machine, get, type, self.mode, None)
         if negate and type.kind == "f":
             get = mapped(get, machine.neg)
         return get

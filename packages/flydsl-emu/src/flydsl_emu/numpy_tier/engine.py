@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,13 @@ import numpy as np
 
 from flydsl.errors import TargetError, UserError
 from flydsl_emu.decode import Instruction
+from flydsl_emu.decode.instruction import M0
 from flydsl_emu.execution.barriers import SplitBarriers
 from flydsl_emu.execution.faults import KernelFault
 from flydsl_emu.execution.program import Block, Program
 from flydsl_emu.numpy_tier.binding import Binder
 from flydsl_emu.numpy_tier.memory import MemoryAccess
+from flydsl_emu.semantics.modes import INDEX_MODE, changes_mode, initial_mode
 
 __all__ = ["Batch", "BoundBlock", "Limits"]
 
@@ -57,7 +59,7 @@ class Limits:
 class BoundBlock:
     """A block with a closure per instruction, and how often waves ran it."""
 
-    __slots__ = ("block", "body", "count", "finish", "waves")
+    __slots__ = ("block", "body", "changes_mode", "count", "finish", "waves")
 
     def __init__(
         self, block: Block, body: list[Callable[[], Any]], finish: Callable[[], Any] | None
@@ -66,6 +68,7 @@ class BoundBlock:
         self.body = body
         self.finish = finish
         self.count = len(block.instructions)
+        self.changes_mode = bool(block.body) and changes_mode(block.body[-1])
         self.waves = 0
 
 
@@ -90,11 +93,56 @@ class Batch:
         self.parked = np.zeros(self.state.waves, np.bool_)
         self.split = SplitBarriers(workgroup, self.groups)
         self.first = 0
-        self.binder = Binder(machine, program.kernel.name, program.kernel.arch)
-        self.blocks: dict[int, BoundBlock] = {}
+        self._initial_mode = initial_mode(program.kernel)
+        self._bound_by_mode: dict[int, tuple[Binder, dict[int, BoundBlock]]] = {}
+        self._many_modes = False
+        self._select_mode(self._initial_mode)
         self._backward = 0
         self._turn = 0
         self._wraps: tuple[Wrap, ...] = ()
+
+    # Modes ---------------------------------------------------------------------------------------
+    def _select_mode(self, mode: int) -> None:
+        """Use the blocks that are bound for a mode, as `flydsl_emu.semantics.modes` defines it."""
+        found = self._bound_by_mode.get(mode)
+        if found is None:
+            kernel = self.program.kernel
+            found = Binder(self.machine, kernel.name, kernel.arch, mode), {}
+            self._bound_by_mode[mode] = found
+        self.binder, self.blocks = found
+
+    def _mode_keys(self) -> Array:
+        """Return each wave's MODE, with the indexed operands from M0 above it in index mode."""
+        modes = self.state.modes[:, 0].astype(np.int64)
+        operands = self.state.scalar[M0, :, 0].astype(np.int64) >> 12 & 15
+        return np.where(modes & INDEX_MODE, modes | operands << 32, modes)
+
+    def _mode_written(self, following: int) -> int | None:
+        """Go on after an instruction that may have changed MODE."""
+        keys, current = self._mode_keys(), self._current()
+        first = int(keys[current][0])
+        self._many_modes = True
+        if (keys[current] == first).all():
+            self._select_mode(first)
+            return self._go(following)
+        self.state.pc[current] = following
+        return self._schedule()
+
+    def executed(self) -> Iterator[tuple[int, int]]:
+        """Yield, for every bound block, its address and how many waves have executed it."""
+        for _, blocks in self._bound_by_mode.values():
+            for pc, bound in blocks.items():
+                yield pc, bound.waves
+
+    def forget_counts(self) -> None:
+        """Set the counts of `executed` to zero."""
+        for _, blocks in self._bound_by_mode.values():
+            for bound in blocks.values():
+                bound.waves = 0
+
+    def _forget_blocks(self) -> None:
+        for _, blocks in self._bound_by_mode.values():
+            blocks.clear()
 
     # Blocks --------------------------------------------------------------------------------------
     def instrument(self, wrap: Wrap) -> None:
@@ -105,7 +153,7 @@ class Batch:
                 nothing for instructions that the scheduler executes); returns the closure to run
                 instead, which must return what the original returns.
         """
-        self.blocks.clear()
+        self._forget_blocks()
         self._wraps = (*self._wraps, wrap)
 
     def observe(self, function: Observe) -> None:
@@ -120,7 +168,7 @@ class Batch:
     def plain(self) -> None:
         """Drop what `instrument` and `observe` set up."""
         if self._wraps:
-            self.blocks.clear()
+            self._forget_blocks()
         self._wraps = ()
         self.machine.observe = None
         self.machine.watch = None
@@ -156,10 +204,12 @@ class Batch:
         self.parked[...] = False
         self.split = SplitBarriers(self.workgroup, self.groups)
         state.refresh()
+        state.modes[...] = self._initial_mode
+        self._many_modes = False
+        self._select_mode(self._initial_mode)
         pc: int | None = entry
-        blocks = self.blocks
         while pc is not None:
-            bound = blocks.get(pc)
+            bound = self.blocks.get(pc)
             if bound is None:
                 bound = self._bound(pc)
             self._account(bound, limits)
@@ -201,6 +251,8 @@ class Batch:
         """Return the address of the next block to run, or None when all waves have ended."""
         block, state = bound.block, self.state
         if block.end == "fall":
+            if bound.changes_mode:
+                return self._mode_written(block.next)
             return self._go(block.next)
         if block.end == "branch" and block.last is not None:
             return self._go(block.last.target or 0, block.start)
@@ -305,6 +357,11 @@ class Batch:
             self._turn += 1
             pc = int(choices[self._turn % len(choices)])
         chosen = runnable & (state.pc == pc)
+        if self._many_modes:
+            keys = self._mode_keys()
+            mode = int(keys[chosen][0])
+            chosen &= keys == mode
+            self._select_mode(mode)
         state.active = None if np.array_equal(chosen, state.live) else chosen
         state.refresh()
         return pc

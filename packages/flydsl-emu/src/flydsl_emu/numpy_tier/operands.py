@@ -278,6 +278,18 @@ class Operands:
 
         return write
 
+    def wave_writer(self, target: Array) -> Callable[[Array], None]:
+        """Return the writer of a value of its own for each wave, ``target[wave, 1]``."""
+        state = self.state
+
+        def write(x: Array) -> None:
+            if state.active is None:
+                target[...] = x
+            else:
+                np.copyto(target, x, where=state.active[:, None])
+
+        return write
+
     def scc_writer(self) -> Callable[[Array], None]:
         """Return the writer of SCC."""
         state = self.state

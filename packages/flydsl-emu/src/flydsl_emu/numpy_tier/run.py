@@ -52,8 +52,7 @@ class NumpyTier:
                 batch = self._batch(geometry, count)
                 batch.machine.allocations = launch.memory
                 fill(batch, launch, first)
-                for bound in batch.blocks.values():
-                    bound.waves = 0
+                batch.forget_counts()
                 batch.first = first
                 batch.plain()
                 if launch.observer is not None:
@@ -63,8 +62,8 @@ class NumpyTier:
                 except KernelFault as fault:
                     group = int(batch.workgroup[fault.wave]) + first if fault.wave >= 0 else -1
                     raise explained(fault, launch, group, fault.wave % geometry.waves) from None
-                for pc, bound in batch.blocks.items():
-                    record.counts[pc] = record.counts.get(pc, 0) + bound.waves
+                for pc, waves in batch.executed():
+                    record.counts[pc] = record.counts.get(pc, 0) + waves
         return record
 
     def _batch(self, geometry: Geometry, groups: int) -> Batch:

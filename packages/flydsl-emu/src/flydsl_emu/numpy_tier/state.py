@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from flydsl_emu.decode.instruction import EXEC
+from flydsl_emu.semantics.modes import DEFAULT_MODE
 
 __all__ = ["State", "pack_mask", "unpack_mask"]
 
@@ -44,15 +45,21 @@ class State:
         live: Waves that have not ended.
         mask: Lanes that execute now: ``exec`` of active, live waves.
         full: Every lane of every wave executes.
+        modes: The MODE register ``[wave, 1]``.
+        spare: First of `SPARE` vector registers that no kernel has, for indexed operands.
         write_all: Vector results may overwrite whole registers (lanes that do not execute belong
             to ended waves).
     """
+
+    SPARE = 16
 
     def __init__(self, waves: int, vgprs: int, agprs: int, lanes: int = 64) -> None:
         self.waves = waves
         self.lanes = lanes
         self.mask_words = lanes // 32
-        self.vector = np.zeros((vgprs, waves, lanes), np.uint32)
+        self.vector = np.zeros((vgprs + self.SPARE, waves, lanes), np.uint32)
+        self.spare = vgprs
+        self.modes = np.full((waves, 1), DEFAULT_MODE, np.uint32)
         self.accumulation = np.zeros((agprs, waves, lanes), np.uint32)
         self.scalar = np.zeros((SCALAR_CODES, waves, 1), np.uint32)
         self.scc = np.zeros((waves, 1), np.bool_)

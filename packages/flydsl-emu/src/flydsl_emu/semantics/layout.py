@@ -41,7 +41,7 @@ class Layout:
             if prefix == "optional" and len(operands) <= explicit:
                 self._results.append(None)
                 continue
-            if kind in ("scc", "exec", "execbits", "branch", "jump", "barrier"):
+            if kind in ("scc", "exec", "execbits", "branch", "jump", "hwmode", "m0", "barrier"):
                 self._results.append(None)
                 continue
             if kind == "regs" and i.mods.get("lds"):

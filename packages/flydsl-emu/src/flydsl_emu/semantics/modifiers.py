@@ -40,10 +40,11 @@ def sign_modified(v: VectorApi, x: Value, type: Type, absolute: bool, negate: bo
     return v.cast(y, type) if type.kind != "f" else y
 
 
-def clamp(v: VectorApi, x: Value, type: Type) -> Value:
-    """Clamp a float result to [0, 1]; NaN gives 0."""
+def clamp(v: VectorApi, x: Value, type: Type, nan_to_zero: bool = True) -> Value:
+    """Clamp a float result to [0, 1]; NaN gives 0, or stays (MODE.DX10_CLAMP off)."""
     zero, one = v.const(type, 0.0), v.const(type, 1.0)
-    return v.select(v.is_nan(x), zero, v.min(v.max(x, zero), one))
+    bounded = v.min(v.max(x, zero), one)
+    return v.select(v.is_nan(x), zero if nan_to_zero else x, bounded)
 
 
 def output_scale(v: VectorApi, x: Value, omod: int) -> Value:

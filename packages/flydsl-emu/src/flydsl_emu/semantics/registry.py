@@ -24,8 +24,9 @@ assembler order:
 
 Implicit tokens: ``scc`` (uniform ``B1``), ``vcc`` and ``exec`` (lane masks), ``m0``, ``pc``
 (address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``arch`` (the
-architecture's name), ``mode`` (MODE register at the instruction, a Python int: tiers bind code per
-value), ``old`` (previous value of the first result), ``oldregs`` and ``oldwindow`` (the same for
+architecture's name), ``mode`` (the MODE register at the instruction, a Python int: tiers bind code
+per value), ``hwmode`` (the same as a uniform ``U32``; as a result it writes MODE, and ``m0`` writes
+M0), ``old`` (previous value of the first result), ``oldregs`` and ``oldwindow`` (the same for
 ``regs`` and ``window``). A token with ``pk.`` in front is evaluated for the low and the high half.
 """
 
@@ -37,9 +38,7 @@ from typing import Any
 
 __all__ = ["IMPLICIT", "REGISTRY", "Semantics", "alias", "define", "opcode"]
 
-IMPLICIT = frozenset(
-    ("scc", "vcc", "exec", "m0", "pc", "inst", "arch", "mode", "old", "oldregs", "oldwindow")
-)
+IMPLICIT = frozenset("scc vcc exec m0 pc inst arch mode hwmode old oldregs oldwindow".split())
 
 Function = Callable[..., Any]
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.bits import bf16_to_f32, extract, half_to_f32, high16, low16, sign_extend
+from flydsl_emu.semantics.modes import clamps_nan, flushed, flushes
+from flydsl_emu.semantics.modifiers import clamp
 from flydsl_emu.semantics.registry import define, opcode
 from flydsl_emu.semantics.valu_integer import saturating_add, saturating_sub
-from flydsl_emu.semantics.value_types import F16, F32, F64, I16, U16, U32
+from flydsl_emu.semantics.value_types import F16, F32, F64, I16, U16, U32, Type
 
 __all__: list[str] = []
 
@@ -54,7 +56,9 @@ def _move(_v: VectorApi, i: Instruction, a: list[Value], b: list[Value]) -> list
 
 
 # Mixed precision ---------------------------------------------------------------------------------
-def _mixed(v: VectorApi, i: Instruction, sources: tuple[list[Value], ...]) -> list[Value]:
+def _mixed(
+    v: VectorApi, i: Instruction, mode: int, sources: tuple[list[Value], ...]
+) -> list[Value]:
     """Return the three sources as ``F32``: each is an f32 register or half of one."""
     out = []
     for at, registers in enumerate(sources):
@@ -63,35 +67,37 @@ def _mixed(v: VectorApi, i: Instruction, sources: tuple[list[Value], ...]) -> li
         if i.mod("op_sel_hi") >> at & 1:
             bits = high16(v, x) if i.mod("op_sel") >> at & 1 else low16(v, x)
             value = half_to_f32(v, bits)
+            if flushes(mode, F16, False):
+                value = v.select(v.lt(v.abs(value), 2.0**-14), v.mul(value, 0.0), value)
         else:
             value = v.cast(x, F32)
+            if flushes(mode, F32, False):
+                value = flushed(v, value, F32)
         if operand.absolute:
             value = v.abs(value)
         out.append(v.neg(value) if operand.negate else value)
     return out
 
 
-def _clamped(v: VectorApi, i: Instruction, x: Value) -> Value:
-    if not i.mod("clamp"):
-        return x
-    bounded = v.min(v.max(x, v.const(F32, 0.0)), v.const(F32, 1.0))
-    return v.select(v.is_nan(x), v.const(F32, 0.0), bounded)
+def _finished(v: VectorApi, i: Instruction, mode: int, x: Value, type: Type) -> Value:
+    """Apply clamp and the denormal mode to a result."""
+    if flushes(mode, type, True):
+        x = flushed(v, x, type)
+    return clamp(v, x, type, clamps_nan(mode)) if i.mod("clamp") else x
 
 
-@opcode("v_fma_mix_f32", "regs = inst regs regs regs")
-def _mix(v: VectorApi, i: Instruction, *sources: list[Value]) -> list[Value]:
-    return [v.cast(_clamped(v, i, v.fma(*_mixed(v, i, sources))), U32)]
+@opcode("v_fma_mix_f32", "regs = inst mode regs regs regs")
+def _mix(v: VectorApi, i: Instruction, mode: int, *sources: list[Value]) -> list[Value]:
+    return [v.cast(_finished(v, i, mode, v.fma(*_mixed(v, i, mode, sources)), F32), U32)]
 
 
 def _mix_half(high: bool) -> Callable[..., list[Value]]:
-    def call(v: VectorApi, i: Instruction, old: list[Value], *sources: list[Value]) -> list[Value]:
+    def call(
+        v: VectorApi, i: Instruction, mode: int, old: list[Value], *sources: list[Value]
+    ) -> list[Value]:
         # One rounding: the product is exact in double, and so is what the sum loses there.
-        wide = [v.convert(x, F64) for x in _mixed(v, i, sources)]
-        total = v.convert(v.fma(*wide), F16)
-        if i.mod("clamp"):
-            one, zero = v.const(F16, 1.0), v.const(F16, 0.0)
-            bounded = v.min(v.max(total, zero), one)
-            total = v.select(v.is_nan(total), zero, bounded)
+        wide = [v.convert(x, F64) for x in _mixed(v, i, mode, sources)]
+        total = _finished(v, i, mode, v.convert(v.fma(*wide), F16), F16)
         bits = v.convert(v.cast(total, U16), U32)
         if high:
             return [v.bit_or(v.bit_and(old[0], 0xFFFF), v.shl(bits, 16))]
@@ -100,8 +106,8 @@ def _mix_half(high: bool) -> Callable[..., list[Value]]:
     return call
 
 
-define("v_fma_mixlo_f16", "regs = inst oldregs regs regs regs", _mix_half(False))
-define("v_fma_mixhi_f16", "regs = inst oldregs regs regs regs", _mix_half(True))
+define("v_fma_mixlo_f16", "regs = inst mode oldregs regs regs regs", _mix_half(False))
+define("v_fma_mixhi_f16", "regs = inst mode oldregs regs regs regs", _mix_half(True))
 
 
 # Dot products ------------------------------------------------------------------------------------
