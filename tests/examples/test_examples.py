@@ -49,3 +49,16 @@ def test_wrong_results_are_reported(
     printed = capsys.readouterr().out
     assert printed.count("on gfx942: ok") == 1
     assert printed.count("on gfx942: WRONG") == 2
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+def test_find_a_race(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = load("03_find_a_race", monkeypatch)
+    right, report = example.check(target, True, tiles=1)
+    assert right
+    assert not report
+    _, report = example.check(target, False, tiles=2)
+    (finding,) = report.findings
+    assert finding.check == "race"
+    assert finding.place.source is not None
+    assert "03_find_a_race.py" in finding.place.source
