@@ -84,9 +84,9 @@ class View:
         """
         ev.check_coord(coord, self.layout.shape)
         if isinstance(self.layout, Layout):
-            offset = ev.evaluate(coord, self.layout.shape, self.layout.stride, for_address=True)
+            offset = ev.evaluate(coord, self.layout.shape, self.layout.stride)
         else:
-            offset = self.layout.evaluated(coord, for_address=True)
+            offset = self.layout.evaluated(coord)
         return self.pointer.moved(offset)
 
     def sliced(self, coord: Coordinate) -> View:

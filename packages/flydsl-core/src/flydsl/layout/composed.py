@@ -165,16 +165,16 @@ class ComposedLayout(Drawable):
         """Return one top-level mode, with the same inner and offset."""
         return self.with_outer(self.outer[mode])
 
-    def evaluated(self, coord: IntTuple, *, for_address: bool = False) -> IntTuple:
+    def evaluated(self, coord: IntTuple) -> IntTuple:
         """Return what a checked coordinate maps to; None entries count as 0."""
         if isinstance(self.outer, ComposedLayout):
-            value = self.outer.evaluated(coord, for_address=for_address)
+            value = self.outer.evaluated(coord)
             value = int_tuple_add(self.offset, value)
         else:
-            value = _added(self.offset, self.outer, coord, for_address)
+            value = _added(self.offset, self.outer, coord)
         if not isinstance(self.inner, Layout):
             return self.inner(value)
-        return ev.evaluate(value, self.inner.shape, self.inner.stride, for_address=for_address)
+        return ev.evaluate(value, self.inner.shape, self.inner.stride)
 
     def sliced(self, coord: IntTuple) -> ComposedLayout:
         """Return the modes that face None in a checked coordinate; the others move the offset.
@@ -185,8 +185,7 @@ class ComposedLayout(Drawable):
         rest = self.outer.sliced(coord)
         if isinstance(self.outer, ComposedLayout):
             return self.with_outer(rest)
-        # The offset ends in an address, so it is as wide as what it may become.
-        return ComposedLayout(self.inner, _added(self.offset, self.outer, coord, True), rest)
+        return ComposedLayout(self.inner, _added(self.offset, self.outer, coord), rest)
 
     def __call__(self, *coord: Any) -> Any:
         """Return what the coordinate maps to, or the remaining layout when it holds None."""
@@ -197,13 +196,12 @@ class ComposedLayout(Drawable):
         return self.evaluated(crd)
 
 
-def _added(offset: IntTuple, outer: Layout, coord: IntTuple, for_address: bool) -> IntTuple:
+def _added(offset: IntTuple, outer: Layout, coord: IntTuple) -> IntTuple:
     value = ev.evaluate(
         coord,
         outer.shape,
         outer.stride,
         profile=map_tuple(_zero, offset),
-        for_address=for_address,
         offset=offset,
     )
     return int_tuple_add(offset, value)
@@ -292,9 +290,9 @@ class CoordTensor(Drawable):
         # Without it Python would iterate by __getitem__, which knows no end.
         return iter(self.modes())
 
-    def evaluated(self, coord: IntTuple, *, for_address: bool = False) -> IntTuple:
+    def evaluated(self, coord: IntTuple) -> IntTuple:
         """Return the element at a checked coordinate; None entries count as 0."""
-        return _added(self.base, self.layout, coord, for_address)
+        return _added(self.base, self.layout, coord)
 
     def sliced(self, coord: IntTuple) -> CoordTensor:
         """Return the modes that face None in a checked coordinate; the others move the base.

@@ -36,7 +36,7 @@ __all__ = [
     "index_to_coord",
     "merge_modes",
     "mode_sizes",
-    "offset_exceeds_i32",
+    "offset_exceeds",
     "selection_error",
     "slice_tuple",
     "split_index",
@@ -137,27 +137,25 @@ def evaluate(
     stride: IntTuple,
     *,
     profile: IntTuple | None = None,
-    for_address: bool = False,
     offset: IntTuple = 0,
 ) -> IntTuple:
     """Return what the layout maps `coord` to; None entries count as 0.
 
-    The result is an index, or a coordinate when strides are basis strides.
+    The result is an index, or a coordinate when strides are basis strides. An index is computed in
+    64 bits unless extents and strides show that it fits 32 for every coordinate in range.
 
     Args:
         coord: Checked against `shape` already.
         shape: Extents.
         stride: Strides, congruent with `shape`.
         profile: What the result is nested like, if more than the strides show.
-        for_address: Compute in 64 bits unless the result provably fits 32.
         offset: What the caller adds to the result; a static one counts towards its range.
     """
     terms: list[Term] = []
     _collect(coord, shape, stride, terms)
-    if any(isinstance(c, DynamicLeaf) for c, _ in terms) or for_address:
+    if any(isinstance(c, DynamicLeaf) or not isinstance(d, int) for c, d in terms):
         room = _I32_MAX - (abs(offset) if isinstance(offset, int) else 0)
-        limit = offset_exceeds_i32(shape, stride, dynamic_too=for_address, limit=room)
-        if limit and not any(isinstance(d, Basis) for _, d in terms):
+        if offset_exceeds(shape, stride, room) and not any(isinstance(d, Basis) for _, d in terms):
             terms = [(leaf.widen(c), leaf.widen(d)) for c, d in terms if not isinstance(d, Basis)]
     if profile is None:
         profile = codomain_profile(flatten(stride))
@@ -168,19 +166,11 @@ def _bound(x: Leaf) -> int:
     return abs(x) if isinstance(x, int) else _I32_MAX
 
 
-def offset_exceeds_i32(
-    shape: IntTuple, stride: IntTuple, *, dynamic_too: bool, limit: int = _I32_MAX
-) -> bool:
-    """Return whether a coordinate in range can map beyond 32 bits (or another `limit`).
-
-    With `dynamic_too` that is assumed when a run-time extent or stride could make it so; without,
-    only a layout of static extents and strides can be said to exceed.
-    """
+def offset_exceeds(shape: IntTuple, stride: IntTuple, limit: int) -> bool:
+    """Return whether a coordinate in range may map beyond `limit`, as far as is known."""
     total = 0
     for extent, step in flat_modes(shape, stride):
         d = step.value if isinstance(step, Basis) else step
-        if not dynamic_too and not (isinstance(extent, int) and isinstance(d, int)):
-            return False
         total += max(_bound(extent) - 1, 0) * _bound(d)
     return total > limit
 

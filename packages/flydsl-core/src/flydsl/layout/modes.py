@@ -264,7 +264,7 @@ def slice(x: object, coord: object) -> Any:  # noqa: A001
 def slice_and_offset(layout: Layout, coord: object) -> tuple[Layout, IntTuple]:
     """Return the sliced layout and what the fixed part of `coord` maps to.
 
-    The offset is computed in 64 bits unless it provably fits 32 (it is meant for addresses).
+    The offset is computed in 64 bits unless it provably fits 32.
 
     Raises:
         UserError: As for `slice`.
@@ -274,7 +274,7 @@ def slice_and_offset(layout: Layout, coord: object) -> tuple[Layout, IntTuple]:
     crd = _coordinate(layout, coord)
     if crd is None:
         return layout, ev.evaluate(None, layout.shape, layout.stride)
-    offset = ev.evaluate(crd, layout.shape, layout.stride, for_address=True)
+    offset = ev.evaluate(crd, layout.shape, layout.stride)
     return layout.sliced(crd), offset
 
 

@@ -231,31 +231,31 @@ def crd2idx(coord: object, layout: object) -> IntTuple:
     """Return what `layout` maps `coord` to.
 
     A tuple coordinate matches the modes; an integer against nested modes is split
-    colexicographically, the last mode taking the rest (no range check). The result has 64 bits when
-    an operand has, or when a static layout reaches beyond 32 bits.
+    colexicographically, the last mode taking the rest (no range check). The result has 64 bits unless
+    the extents and strides show that 32 suffice for every coordinate in range.
 
     Raises:
         UserError: The coordinate does not fit the shape.
     """
-    return _apply(coord, layout, "crd2idx", for_address=False)
+    return _apply(coord, layout, "crd2idx")
 
 
 def crd2offset(coord: object, layout: object) -> IntTuple:
-    """Return `crd2idx` in 64 bits unless the result provably fits 32: use it for addresses.
+    """Return `crd2idx`, under the name that says what it is for.
 
     Raises:
         UserError: The coordinate does not fit the shape.
     """
-    return _apply(coord, layout, "crd2offset", for_address=True)
+    return _apply(coord, layout, "crd2offset")
 
 
-def _apply(coord: object, layout: object, what: str, *, for_address: bool) -> IntTuple:
+def _apply(coord: object, layout: object, what: str) -> IntTuple:
     obj = as_layout_like(layout, what)
     crd = require_integers(normalize(coord, "the coordinate", none=True), "the coordinate")
     ev.check_coord(crd, obj.shape)
     if isinstance(obj, Layout):
-        return ev.evaluate(crd, obj.shape, obj.stride, for_address=for_address)
-    return obj.evaluated(crd, for_address=for_address)
+        return ev.evaluate(crd, obj.shape, obj.stride)
+    return obj.evaluated(crd)
 
 
 def _index_and_layout(index: object, layout: object, what: str) -> tuple[Leaf, Layout]:

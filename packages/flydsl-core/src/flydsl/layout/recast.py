@@ -24,6 +24,11 @@ def recast_layout(layout: object, old_bits: object, new_bits: object) -> Any:
     r / d. Narrower ones: strides are multiplied, and the mode of stride 1 grows. Any other ratio is
     the first followed by the second. Modes of stride 0 stay.
 
+    With run-time strides this describes the same memory whatever their values are. To narrower
+    elements, a static mode of stride 1 grows, and any other may be 1 at run time too: (i, j) -> i +
+    k j becomes (i', j) -> i' + r k j, also for k = 1. To wider ones, a run-time stride has to be a
+    known multiple of r, which 1 is not.
+
     Args:
         layout: Layout, or ComposedLayout of a swizzle.
         old_bits: Bits of the present element, or a type with a `width`.
