@@ -152,6 +152,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U270": "a tiled copy, tiled MMA or gemm is given something that does not fit",
         "FLY-U272": "the format of printf or device_assert does not fit its values",
         "FLY-U273": "printf or device_assert is given something that is no scalar",
+        "FLY-U274": "a while loop on compile-time values does not end while tracing",
+        "FLY-U275": "a kernel is called but not launched",
         "FLY-U271": "an atomic operation, fence or ordered access is malformed",
         "FLY-B201": "the code of a rewritten function was lost",
         "FLY-B202": "the types of a loop's variables do not settle",

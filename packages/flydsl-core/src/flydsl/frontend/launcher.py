@@ -58,6 +58,9 @@ class KernelLauncher:
             for parameter in kernel.signature.parameters
         }
         self._emitted: dict[tuple[int, int, int] | None, _Emitted] = {}
+        session = current()
+        if session is not None:
+            module_scope(session).expect_launch(self, kernel.name)
 
     def launch(
         self,
@@ -97,6 +100,7 @@ class KernelLauncher:
         cluster_dims = None if cluster is None else _dims("cluster", cluster)
         static_block = self._static_block(block_dims)
         scope = module_scope(session)
+        scope.launched(self)
         emitted = self._emit(scope, static_block)
         symbol = emitted.symbol
         shared = _shared_bytes(smem, emitted.shared_bytes)

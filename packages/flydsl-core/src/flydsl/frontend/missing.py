@@ -25,6 +25,9 @@ class Missing:
         name, reason, hint = object.__getattribute__(self, "_fly_missing")
         raise UserRuntimeError(f"{name!r} has no value here: {reason}", code="FLY-U213", hint=hint)
 
+    # Whatever takes a number (a store, a conversion, a launch argument) asks for it by this name.
+    __fly_scalar__ = _refuse
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)

@@ -63,6 +63,9 @@ CACHE = RewriteCache(sys.modules[__name__])
 c = CACHE.callable_for
 """Return what to call instead of a function: its rewritten form if it is user code."""
 
+_MAX_ITERATIONS = 65_536
+"""Iterations of a ``while`` that is unrolled; more would not compile in any useful time."""
+
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "eq": operator.eq, "ne": operator.ne, "is_": operator.is_, "is_not": operator.is_not,
@@ -191,7 +194,7 @@ def while_(
         while condition():
             body()
         return
-    while True:
+    for _ in range(_MAX_ITERATIONS):
         # Whether the condition is known while tracing shows only when it is evaluated; if it is
         # not, the loop evaluates it again in its own region and this evaluation is dropped.
         scratch = Scratch(session, 1)
@@ -207,6 +210,13 @@ def while_(
         if not value:
             return
         body()
+    raise UserRuntimeError(
+        f"a while loop has run {_MAX_ITERATIONS} times while tracing and its condition still holds",
+        code="FLY-U274",
+        value=value,
+        hint="the condition holds only values known while tracing, so the loop is unrolled; change "
+        "them in the body, or compare with a run-time value to loop on the device",
+    )
 
 
 def _dynamic_kind(value: object) -> bool:

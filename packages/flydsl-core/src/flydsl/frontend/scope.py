@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from flydsl.errors import CompilerBug
+from flydsl.diagnostics import user_location
+from flydsl.errors import CompilerBug, SourceLocation, UserRuntimeError
 from flydsl.expr.ambient import Session
 from flydsl.expr.annotations import Stream
 from flydsl.frontend.traced import TracedKernel
@@ -32,6 +33,29 @@ class ModuleScope:
         self._stream = default_stream
         self._symbols: set[str] = set()
         self._count = 0
+        self._waiting: dict[int, tuple[object, str, SourceLocation | None]] = {}
+
+    def expect_launch(self, launcher: object, name: str) -> None:
+        """Remember that a kernel was given arguments, to be launched later."""
+        self._waiting[id(launcher)] = launcher, name, user_location()
+
+    def launched(self, launcher: object) -> None:
+        """Note a launch."""
+        self._waiting.pop(id(launcher), None)
+
+    def require_launches(self) -> None:
+        """Check that every kernel that was called was launched.
+
+        Raises:
+            UserRuntimeError: One was not; at its call.
+        """
+        for _, name, location in self._waiting.values():
+            raise UserRuntimeError(
+                f"kernel {name!r} is called, but not launched",
+                code="FLY-U275",
+                hint="a call only binds the arguments: add .launch(grid=..., block=...)",
+                location=location,
+            )
 
     def kernels_end(self) -> Any:
         """Return the insertion point for the next kernel."""

@@ -173,6 +173,7 @@ class _Tracer:
                     hint="store results in a tensor argument",
                     location=self._function.location,
                 )
+            self.scope.require_launches()
             session.create("func.return", (), (), None, None, 0, here)
 
 
