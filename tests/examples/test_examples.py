@@ -37,6 +37,21 @@ def test_row_softmax(target: str, rows: int, columns: int, monkeypatch: pytest.M
     assert [figure.passed for figure in figures] == [True]
 
 
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+def test_find_a_bug(
+    target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = load("04_find_a_bug", monkeypatch)
+    figures = example.run(target, 2)
+    assert [figure.passed for figure in figures] == [True]
+    printed = capsys.readouterr().out
+    lines = (FOLDER / "04_find_a_bug.py").read_text().splitlines()
+    culprit = next(n for n, x in enumerate(lines, start=1) if "j = fx.min(i + 1, last)" in x)
+    assert f"04_find_a_bug.py:{culprit}:" in printed.partition("stopped at")[0]
+    assert "0x3f against 0x40" in printed
+    assert "the assertion: row 0 reads element 64 in block (0, 0, 0), thread (63, 0, 0)" in printed
+
+
 def test_wrong_results_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
