@@ -22,7 +22,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U622": "MessagePack data ends too early.",
         "FLY-U623": "A MessagePack map has a collection as a key.",
         "FLY-U624": "MessagePack data holds an extension type.",
-        "FLY-U630": "No MFMA instruction has these extents.",
+        "FLY-U630": "No matrix instruction has these extents or options.",
         "FLY-U631": "No buffer instruction moves this many bits.",
         "FLY-U632": "The cache modifier of a buffer copy is unknown.",
         "FLY-U633": "A buffer pointer is made from something else than a global pointer.",

@@ -1,4 +1,4 @@
-"""MFMA instructions on fragments placed by the atoms' layouts, against a matrix product."""
+"""MFMA and WMMA on fragments placed by the atoms' layouts, against a matrix product."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flydsl_rocdl.arch import INSTRUCTION_TYPES, lookup
-from flydsl_rocdl.atoms import MFMA
+from flydsl_rocdl.atoms import MFMA, WMMA
 
 DTYPES = {
     "f16": np.float16,
@@ -18,6 +18,8 @@ DTYPES = {
     "f32": np.float32,
     "i8": np.int8,
     "i32": np.int32,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
 }
 SHAPES = [
     ("gfx942", 16, 4, "f32"),
@@ -36,11 +38,17 @@ SHAPES = [
 ]
 
 
+SMALL = ("f8E4M3FN", "f8E5M2")
+WAVES_32 = [("gfx1100", e, e) for e in ("f16", "bf16", "i8")]
+WAVES_32 += [("gfx1201", e, e) for e in ("f16", "bf16", "i8")]
+WAVES_32 += [("gfx1201", a, b) for a in SMALL for b in SMALL]
+
+
 def _pointer(element: str) -> str:
     return f'!fly.ptr<{element}, "global", 4 : i64, "">'
 
 
-def _kernel(atom: MFMA, values: dict[str, int]) -> str:
+def _kernel(atom: MFMA | WMMA, values: dict[str, int], lanes: int) -> str:
     """Each lane loads its fragments from arrays of (lane, value), multiplies and stores."""
     kinds = dict(zip("abcd", atom.elements, strict=True))
     body = []
@@ -66,10 +74,11 @@ def _kernel(atom: MFMA, values: dict[str, int]) -> str:
         f'"fly.ptr_store"(%r, %pd) : ({vc}, {_pointer(kinds["d"])}) -> ()',
     ]
     parameters = ", ".join(f"%{n}: {_pointer(kinds[n])}" for n in "abcd")
+    block = f"known_block_size = array<i32: {lanes}, 1, 1>"
     lines = "\n".join(body)
     return f"""
     gpu.module @m {{
-      gpu.func @k({parameters}) kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+      gpu.func @k({parameters}) kernel attributes {{{block}}} {{
         %t = gpu.thread_id x
         %lane = arith.index_cast %t : index to i32
         {lines}
@@ -90,17 +99,53 @@ def test_product(
 ) -> None:
     accumulator = "i32" if element == "i8" else "f32"
     atom = MFMA(m, m, k, element, element, accumulator)
+    _check_product(build, run_code, arch, atom, 64)
+
+
+@pytest.mark.parametrize(("arch", "a", "b"), WAVES_32)
+def test_product_of_32_lanes(
+    build: Callable[..., Any], run_code: Callable[..., None], arch: str, a: str, b: str
+) -> None:
+    copies = 2 if arch == "gfx1100" else 1
+    accumulator = "i32" if a == "i8" else "f32"
+    _check_product(build, run_code, arch, WMMA(16, 16, 16, a, b, accumulator, copies), 32, copies)
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+def test_signs_and_saturation(
+    build: Callable[..., Any], run_code: Callable[..., None], arch: str
+) -> None:
+    copies = 2 if arch == "gfx1100" else 1
+    for sign_a, sign_b, clamp in ((False, True, False), (True, False, True), (False, False, True)):
+        atom = WMMA(16, 16, 16, "i8", "i8", "i32", copies, sign_a, sign_b, clamp)
+        _check_product(build, run_code, arch, atom, 32, copies, 2**31 - 40000)
+
+
+def _check_product(
+    build: Callable[..., Any],
+    run_code: Callable[..., None],
+    arch: str,
+    atom: MFMA | WMMA,
+    lanes: int,
+    copies: int = 1,
+    start: int = 0,
+) -> None:
+    """Multiply random matrices; `start` is added to C of integers."""
+    m, _, k = atom.shape_mnk
+    integers = atom.elements[0] == "i8"
     rng = np.random.default_rng(m * k)
     kinds = dict(zip("abcd", (DTYPES[e] for e in atom.elements), strict=True))
+    limit = 128 if start else 9
     a, b, c = (
-        (rng.integers(-8, 9, shape) / (1 if element == "i8" else 4)).astype(kinds[name])
-        for name, shape in (("a", (m, k)), ("b", (m, k)), ("c", (m, m)))
+        (rng.integers(-limit if start else -8, limit, shape) / (1 if integers else 4)).astype(kind)
+        for kind, shape in ((kinds["a"], (m, k)), (kinds["b"], (m, k)), (kinds["c"], (m, m)))
     )
+    c = (c + start).astype(kinds["c"]) if start else c
     layouts = {"a": atom.layout_a_tv(), "b": atom.layout_b_tv(), "c": atom.layout_c_tv()}
     layouts["d"] = layouts["c"]
-    values = {name: m * (m if name in "cd" else k) // 64 for name in "abcd"}
+    values = {name: m * (m if name in "cd" else k * copies) // lanes for name in "abcd"}
     places = {
-        name: np.array([[layouts[name]((t, v)) for v in range(values[name])] for t in range(64)])
+        name: np.array([[layouts[name]((t, v)) for v in range(values[name])] for t in range(lanes)])
         for name in "abcd"
     }
     # Linear coordinates count the first mode fastest, as Fortran order does.
@@ -108,13 +153,21 @@ def test_product(
         name: np.ascontiguousarray(x.ravel(order="F")[places[name]])
         for name, x in (("a", a), ("b", b), ("c", c), ("d", np.zeros_like(c)))
     }
-    code = build(_kernel(atom, values), arch)
-    run_code(code, [fragments[n] for n in "abcd"])
+    code = build(_kernel(atom, values, lanes), arch)
+    run_code(code, [fragments[n] for n in "abcd"], lanes)
     result = np.empty(m * m, kinds["d"])
     result[places["d"].ravel()] = fragments["d"].ravel()
     # Quarters of small integers: every order of summation is exact.
-    wide = np.int64 if element == "i8" else np.float64
-    expected = a.astype(wide) @ b.astype(wide).T + c.astype(wide)
+    wide = np.int64 if integers else np.float64
+    sides = [x.astype(wide) for x in (a, b)]
+    if isinstance(atom, WMMA) and integers:
+        signs = (atom.sign_a, atom.sign_b)
+        sides = [x if sign else x & 255 for x, sign in zip(sides, signs, strict=True)]
+    expected = sides[0] @ sides[1].T + c.astype(wide)
+    if integers:
+        low, high = -(2**31), 2**31 - 1
+        clamps = isinstance(atom, WMMA) and atom.clamp
+        expected = np.clip(expected, low, high) if clamps else (expected - low) % 2**32 + low
     assert np.array_equal(result.reshape((m, m), order="F").astype(wide), expected)
 
 

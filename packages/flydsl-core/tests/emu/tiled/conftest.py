@@ -22,3 +22,10 @@ def mfma_target(request):
     """Do the same for the architectures with MFMA."""
     with config.scope(FLYDSL_TARGET=request.param):
         yield request.param
+
+
+@pytest.fixture(params=["gfx1100", "gfx1201"])
+def wmma_target(request):
+    """Do the same for the architectures with WMMA."""
+    with config.scope(FLYDSL_TARGET=request.param):
+        yield request.param

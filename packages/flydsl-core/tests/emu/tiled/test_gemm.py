@@ -25,7 +25,7 @@ def product_kernel(
     m, n, k = shape
     thread = fx.thread_idx.x
     mma = fx.make_tiled_mma(
-        fx.make_mma_atom(fx.rocdl.MFMA(*plan["mfma"], plan["element"])),
+        fx.make_mma_atom(getattr(fx.rocdl, plan["kind"])(*plan["mfma"], plan["element"])),
         fx.make_layout(*plan["atoms"]),
         plan.get("permutation"),
     )
@@ -84,7 +84,7 @@ def check(plan, shape, threads, dtype=np.float16, seed=0):
 
 
 BASE = {
-    "mfma": (16, 16, 16), "element": fx.Float16, "atoms": ((2, 2, 1), (1, 2, 0)), "bits": 64,
+    "kind": "MFMA", "mfma": (16, 16, 16), "element": fx.Float16, "atoms": ((2, 2, 1), (1, 2, 0)), "bits": 64,
 }  # fmt: skip
 
 
@@ -107,6 +107,26 @@ def test_a_product_matches(mfma_target, change, shape, threads):
     if permutation:
         change = dict(change, permutation=tuple(p and fx.make_layout(*p) for p in permutation))
     check({**BASE, **change}, shape, threads)
+
+
+@pytest.mark.parametrize(
+    ("change", "shape", "threads"),
+    [
+        ({"atoms": ((1, 1, 1), (0, 0, 0))}, (16, 16, 16), 32),
+        ({}, (64, 96, 32), 128),
+        ({"atoms": ((1, 4, 1), (0, 1, 0)), "bits": 32}, (32, 64, 16), 128),
+        ({"permutation": (None, (((16, 2), 2), ((1, 32), 16)), None)}, (32, 64, 16), 128),
+    ],
+    ids=["tile", "tiles", "row", "permuted-n"],
+)
+@pytest.mark.parametrize("element", ["Float16", "BFloat16"])
+def test_a_product_of_32_lanes_matches(wmma_target, element, change, shape, threads):
+    permutation = change.get("permutation")
+    if permutation:
+        change = dict(change, permutation=tuple(p and fx.make_layout(*p) for p in permutation))
+    dtype = np.float16 if element == "Float16" else ml_dtypes.bfloat16
+    plan = {**BASE, "kind": "WMMA", "element": getattr(fx, element), **change}
+    check(plan, shape, threads, dtype=dtype)
 
 
 def test_bfloat16(mfma_target):

@@ -19,6 +19,7 @@ from flydsl_rocdl.arch.facts import (
     LdsFacts,
     MatrixShape,
     RegisterFacts,
+    instruction_type,
 )
 from flydsl_rocdl.arch.occupancy import Occupancy, occupancy
 
@@ -34,6 +35,7 @@ __all__ = [
     "RegisterFacts",
     "WaitFields",
     "from_kfd_version",
+    "instruction_type",
     "looks_like_arch",
     "lookup",
     "occupancy",

@@ -15,6 +15,7 @@ __all__ = [
     "LdsFacts",
     "MatrixShape",
     "RegisterFacts",
+    "instruction_type",
 ]
 
 INSTRUCTION_TYPES: Mapping[str, str] = MappingProxyType(
@@ -29,6 +30,15 @@ INSTRUCTION_TYPES: Mapping[str, str] = MappingProxyType(
 
 Which of the two fp8 flavours an instruction means is the architecture's choice (`ArchFacts.fp8`).
 """
+
+
+_MIXED_SIGN = {"i8": "iu8", "i4": "iu4"}
+
+
+def instruction_type(element: str, family: str) -> str:
+    """Return the name that instructions of `family` give an MLIR element type."""
+    found = INSTRUCTION_TYPES.get(element, element)
+    return _MIXED_SIGN.get(found, found) if family == "wmma" else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,9 @@ def _facts(name: str, product: str, registers: RegisterFacts) -> ArchFacts:
         buffer=BUFFER,
         waits=GFX11_WAITS,
         matrix=_MATRIX,
-        has=frozenset({"wmma", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle"}),
+        has=frozenset(
+            {"wmma", "wmma-copies", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle"}
+        ),
     )
 
 

@@ -12,10 +12,11 @@ from types import MappingProxyType
 from flydsl.dialects.atoms import register
 from flydsl_rocdl.atoms.buffers import BufferCopy
 from flydsl_rocdl.atoms.mfma import MFMA
+from flydsl_rocdl.atoms.wmma import WMMA
 
-__all__ = ["ATOMS", "MFMA", "BufferCopy"]
+__all__ = ["ATOMS", "MFMA", "WMMA", "BufferCopy"]
 
-ATOMS: Mapping[str, type] = MappingProxyType({cls.prefix: cls for cls in (BufferCopy, MFMA)})
+ATOMS: Mapping[str, type] = MappingProxyType({cls.prefix: cls for cls in (BufferCopy, MFMA, WMMA)})
 """Operation classes by prefix."""
 
 register(ATOMS.values())

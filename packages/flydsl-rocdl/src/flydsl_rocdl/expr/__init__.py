@@ -26,7 +26,7 @@ from flydsl_rocdl.expr.lanes import (
     read_lane,
     update_dpp_word,
 )
-from flydsl_rocdl.expr.matrix import MFMA
+from flydsl_rocdl.expr.matrix import MFMA, WMMA
 from flydsl_rocdl.expr.raw import ballot, ds_bpermute, readfirstlane, readlane
 from flydsl_rocdl.expr.scheduling import (
     iglp_opt,
@@ -55,6 +55,7 @@ from flydsl_rocdl.expr.waits import (
 
 __all__ = [
     "MFMA",
+    "WMMA",
     "BufferCopy",
     "BufferCopy8b",
     "BufferCopy16b",

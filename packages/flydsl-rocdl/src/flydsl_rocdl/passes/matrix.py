@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl_rocdl.arch import INSTRUCTION_TYPES, MatrixShape
+from flydsl_rocdl.arch import MatrixShape, instruction_type
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.copies import atom_text
 from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
@@ -24,18 +24,19 @@ def _operand_type(shape: MatrixShape, value: Value, element: str) -> str:
     return element if count == 1 else str(value.type)
 
 
-def _find(low: Lowering, op: Any, parameters: list[str]) -> MatrixShape:
+def _find(low: Lowering, op: Any, family: str, parameters: list[str]) -> MatrixShape:
     m, n, k = (int(p) for p in parameters[:3])
-    a, b = (INSTRUCTION_TYPES.get(p, p) for p in parameters[3:5])
+    a, b = (instruction_type(p, family) for p in parameters[3:5])
     acc = parameters[5]
-    known = [shape for shape in low.facts.matrix if shape.family == "mfma"]
+    known = [shape for shape in low.facts.matrix if shape.family == family]
     for shape in known:
         if (shape.m, shape.n, shape.k, shape.a, shape.b, shape.acc) == (m, n, k, a, b, acc):
             return shape
     wanted = MatrixShape(m, n, k, a, b, acc, "")
+    name = family.upper()
     raise refuse(
         op, f"{low.target.arch} has no matrix instruction {wanted}", code="FLY-T634",
-        allowed=", ".join(str(s) for s in known) or "none: this architecture has no MFMA",
+        allowed=", ".join(str(s) for s in known) or f"none: this architecture has no {name}",
     )  # fmt: skip
 
 
@@ -58,10 +59,12 @@ def mma_atom_call(low: Lowering, op: Any) -> list[Value]:
     a, b, c = op.operands[1:4]
     if name == "universal_fma":
         return [_multiply_add(low, a, b, c)]
-    if name != "mfma":
+    if name not in ("mfma", "wmma"):
         raise refuse(op, f"the matrix operation {text} has no lowering for AMD GPUs",
-                     code="FLY-T634", allowed="mfma, universal_fma")  # fmt: skip
-    shape = _find(low, op, parameters)
+                     code="FLY-T634", allowed="mfma, wmma, universal_fma")  # fmt: skip
+    shape = _find(low, op, name, parameters)
+    if name == "wmma":
+        return [_wave_matrix(low, op, shape, parameters[6:])]
     operands = [
         _as_operand(low, a, _operand_type(shape, a, shape.a)),
         _as_operand(low, b, _operand_type(shape, b, shape.b)),
@@ -70,6 +73,30 @@ def mma_atom_call(low: Lowering, op: Any) -> list[Value]:
     zero = low.b.constant(0)
     call = low.b.intrinsic(f"amdgcn.{shape.intrinsic}", c.type, (*operands, zero, zero, zero))
     return [call.result]
+
+
+def _wave_matrix(low: Lowering, op: Any, shape: MatrixShape, parameters: list[str]) -> Value:
+    """Lower a WMMA; `parameters` are copies, the two signs, and clamp."""
+    copies, *flags = parameters
+    if int(copies) != 1 + ("wmma-copies" in low.facts.has):
+        raise refuse(op, f"{low.target.arch} lays out the operands of WMMA in another way",
+                     code="FLY-T634", allowed="the operation of this architecture")  # fmt: skip
+    a, b, c = op.operands[1:4]
+    parts = []
+    for value, element in ((a, shape.a), (b, shape.b)):
+        bits = bit_width(str(value.type))
+        if element == "bf16":
+            text = f"vector<{bits // 16}xi16>"
+        elif element == "f16":
+            text = str(value.type)
+        else:
+            text = f"vector<{bits // 32}xi32>" if bits > 32 else "i32"
+        parts.append(_as_operand(low, value, text))
+    operands = [*parts, c]
+    if shape.acc == "i32":
+        sign_a, sign_b, clamp = (low.b.constant(int(f == "True"), "i1") for f in flags)
+        operands = [sign_a, parts[0], sign_b, parts[1], c, clamp]
+    return low.b.intrinsic(f"amdgcn.{shape.intrinsic}", c.type, operands).result
 
 
 def _multiply_add(low: Lowering, a: Value, b: Value, c: Value) -> Value:

@@ -12,12 +12,15 @@ from flydsl.errors import TargetError, UserRuntimeError, UserTypeError, UserValu
 from flydsl.expr.ambient import Session, opened
 from flydsl.expr.numeric import (
     Boolean,
-    Float8E4M3FNUZ,
-    Float8E5M2FNUZ,
     Float16,
     Float32,
-    Int8,
+    Float8E4M3FN,
+    Float8E4M3FNUZ,
+    Float8E5M2,
+    Float8E5M2FNUZ,
     Int32,
+    Int8,
+    Uint8,
 )
 from flydsl_rocdl import expr as rocdl
 from flydsl_rocdl.passes.convert import run
@@ -174,6 +177,27 @@ def test_matrix_operations_are_checked_for_the_architecture(tracing: Tracing) ->
         rocdl.MFMA(16, 16, 16, Float16)
     assert "no MFMA" in caught.value.allowed
     assert str(rocdl.MFMA(16, 16, 32, Float16)) == "mfma<16,16,32,f16,f16,f32>"
+
+
+def test_wave_matrix_operations_are_laid_out_for_the_architecture(tracing: Tracing) -> None:
+    with tracing("gfx1100"):
+        assert str(rocdl.WMMA(16, 16, 16, Float16)) == (
+            "wmma<16,16,16,f16,f16,f32,2,True,True,False>"
+        )
+        mixed = rocdl.WMMA(16, 16, 16, (Uint8, Int8), clamp=True)
+        assert str(mixed) == "wmma<16,16,16,i8,i8,i32,2,False,True,True>"
+        with pytest.raises(TargetError, match="no matrix instruction 16x16x16 fp8"):
+            rocdl.WMMA(16, 16, 16, Float8E4M3FN)
+        with pytest.raises(UserValueError, match="are for integers"):
+            rocdl.WMMA(16, 16, 16, Float16, sign_a=True)
+    with tracing("gfx1201"):
+        small = rocdl.WMMA(16, 16, 16, (Float8E4M3FN, Float8E5M2))
+        assert str(small) == "wmma<16,16,16,f8E4M3FN,f8E5M2,f32,1,True,True,False>"
+        unsigned = rocdl.WMMA(16, 16, 16, Int8, sign_a=False)
+        assert (unsigned.sign_a, unsigned.sign_b) == (False, True)
+    with tracing("gfx942"), pytest.raises(TargetError, match="WMMA") as caught:
+        rocdl.WMMA(16, 16, 16, Float16)
+    assert "no WMMA" in caught.value.allowed
 
 
 def test_buffer_copies_by_width() -> None:
