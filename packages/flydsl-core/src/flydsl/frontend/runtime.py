@@ -213,7 +213,6 @@ def while_(
     raise UserRuntimeError(
         f"a while loop has run {_MAX_ITERATIONS} times while tracing and its condition still holds",
         code="FLY-U274",
-        value=value,
         hint="the condition holds only values known while tracing, so the loop is unrolled; change "
         "them in the body, or compare with a run-time value to loop on the device",
     )
