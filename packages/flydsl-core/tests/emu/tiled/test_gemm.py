@@ -84,7 +84,8 @@ def check(plan, shape, threads, dtype=np.float16, seed=0):
 
 
 BASE = {
-    "kind": "MFMA", "mfma": (16, 16, 16), "element": fx.Float16, "atoms": ((2, 2, 1), (1, 2, 0)), "bits": 64,
+    "kind": "MFMA", "mfma": (16, 16, 16), "bits": 64, "element": fx.Float16,
+    "atoms": ((2, 2, 1), (1, 2, 0)),
 }  # fmt: skip
 
 

@@ -12,14 +12,14 @@ from flydsl.errors import TargetError, UserRuntimeError, UserTypeError, UserValu
 from flydsl.expr.ambient import Session, opened
 from flydsl.expr.numeric import (
     Boolean,
-    Float16,
-    Float32,
     Float8E4M3FN,
     Float8E4M3FNUZ,
     Float8E5M2,
     Float8E5M2FNUZ,
-    Int32,
+    Float16,
+    Float32,
     Int8,
+    Int32,
     Uint8,
 )
 from flydsl_rocdl import expr as rocdl
