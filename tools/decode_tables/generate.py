@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decode_tables import wave32
+from decode_tables import wave32, wave64
 
 __all__ = ["isa_of", "table_text"]
 
@@ -17,5 +17,7 @@ def isa_of(arch: str) -> str:
 def table_text(arch: str) -> str:
     """Return the content of the table file of `arch`."""
     lines = [f"# Decode table of {arch}; the format is described in flydsl_emu/decode/table.py."]
-    lines += [entry.line() for entry in wave32.entries(arch, isa_of(arch))]
+    isa = isa_of(arch)
+    found = wave64.entries(arch) if isa == "gfx9" else wave32.entries(arch, isa)
+    lines += [entry.line() for entry in found]
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ from itertools import product
 from flydsl_emu.decode.oracle import Disassembler
 from flydsl_emu.decode.table import Slot
 
-__all__ = ["Choice", "Printed", "Probe", "assignments", "match", "parse"]
+__all__ = ["Choice", "Printed", "Probe", "assignments", "fill", "match", "parse"]
 
 # Follows every probe, so that literals and DPP words have something to read: s_nop 0.
 _PADDING = (0xBF800000).to_bytes(4, "little") * 4
@@ -95,6 +95,14 @@ def assignments(
     yield from every
 
 
+def fill(base: int, fields: Mapping[str, tuple[int, int]], way: Mapping[str, Choice | None]) -> int:
+    """Return `base` with the choices put into those of its fields that exist."""
+    for name, choice in way.items():
+        if choice is not None and name in fields:
+            base |= choice.bits << fields[name][0]
+    return base
+
+
 def match(operands: Sequence[str], way: Mapping[str, Choice | None]) -> list[Slot] | None:
     """Return the slots that the operand texts show, or None if one cannot be explained."""
     slots = []
@@ -109,12 +117,17 @@ def match(operands: Sequence[str], way: Mapping[str, Choice | None]) -> list[Slo
 def _slot(text: str, way: Mapping[str, Choice | None]) -> Slot | None:
     found = _REGISTER.fullmatch(text)
     if found is None:
-        return Slot("ssrc0", "m", 1) if text.startswith("sendmsg(") else _fixed(text)
+        if text.startswith("sendmsg("):
+            return Slot("ssrc0", "m", 1)
+        return Slot("ssrc1", "k", 8) if text.startswith("gpr_idx(") else _fixed(text)
     kind, single, first, last, half = found.groups()
     index = int(single if single is not None else first)
     count = 1 if single is not None else int(last) - index + 1
     for field, choice in way.items():
-        if choice is not None and choice.kind == kind and choice.index == index:
+        if choice is None or choice.index != index:
+            continue
+        # An opcode of accumulation registers prints a vector register as one.
+        if choice.kind == kind or (choice.kind, kind) == ("v", "a"):
             return Slot(field, "h" if half else kind, count)
     return None
 
@@ -124,7 +137,7 @@ def _fixed(text: str) -> Slot | None:
     if text in literals:
         return Slot("lit", literals[text], 1)
     names = {"vcc": ("vcc", 2), "exec": ("exec", 2), "m0": ("m0", 1), "scc": ("scc", 1)}
-    names |= {"vcc_lo": ("vcc", 1), "exec_lo": ("exec", 1)}
+    names |= {"vcc_lo": ("vcc", 1), "exec_lo": ("exec", 1), "flat_scratch": ("flat_scratch", 2)}
     if text not in names:
         return None
     return Slot("=", *names[text])

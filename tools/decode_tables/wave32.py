@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from decode_tables.probe import Choice, Printed, Probe, assignments, match, parse
+from decode_tables.probe import Choice, Printed, Probe, assignments, fill, match, parse
 from flydsl_emu.decode.rdna.layout import Layout, layouts
 from flydsl_emu.decode.table import Entry, Slot
 
@@ -63,7 +63,7 @@ def _entry(probe: Probe, isa: str, form: str, layout: Layout, opcode: int) -> En
         return _smem(probe, base, opcode)
     for extra in (*_EXTRA_BITS.get(form, ()), _preset(isa, form), 0, *_LAST_BITS.get(form, ())):
         for way in assignments(_choices(form, layout)):
-            filled = _filled(base | extra, layout, way)
+            filled = fill(base | extra, layout.fields, way)
             printed = probe.printed(filled, layout.size, (_LITERAL,))
             if printed is None or printed.size != layout.size + 4 * _has_literal(printed):
                 continue
@@ -89,7 +89,7 @@ def _only_used(
     """Probe again with unused fields zero: others make LLVM see whole registers as operands."""
     used = {s.field for s in slots}
     way = {name: choice if name in used else None for name, choice in way.items()}
-    filled = _filled(base, layout, way)
+    filled = fill(base, layout.fields, way)
     printed = probe.printed(filled, layout.size)
     found = match(_without_off(printed), way) if printed is not None else None
     if printed is None or found is None:
@@ -112,13 +112,6 @@ def _has_literal(printed: Printed) -> bool:
 
 def _without_off(printed: Printed) -> tuple[str, ...]:
     return tuple(o for o in printed.operands if o != "off")
-
-
-def _filled(base: int, layout: Layout, way: Mapping[str, Choice | None]) -> int:
-    for name, choice in way.items():
-        if choice is not None and name in layout.fields:
-            base |= choice.bits << layout.fields[name][0]
-    return base
 
 
 def _choices(form: str, layout: Layout) -> dict[str, Sequence[Choice | None]]:

@@ -11,6 +11,8 @@ __all__ = ["decode_ds", "decode_flat", "decode_mubuf", "decode_smem"]
 _SCRATCH = 1
 _GLOBAL = 2
 _NO_SADDR = 127
+# The greatest integer that prints in decimal.
+_INLINE = 64
 
 
 def decode_ds(entry: Entry, word: int, second: int, pc: int) -> Instruction:
@@ -111,7 +113,10 @@ def decode_smem(entry: Entry, word: int, second: int, pc: int) -> Instruction:
     operands = []
     mods = {}
     for slot in entry.slots:
-        if slot.field == "sdata":
+        if slot.field == "sdata" and slot.kind == "k":
+            number = word >> 6 & 127
+            operands.append(Operand("i" if number <= _INLINE else "k", 0, 1, number))
+        elif slot.field == "sdata":
             operands.append(register("s", word >> 6 & 127, slot.count))
         elif slot.field == "sbase":
             operands.append(register("s", (word & 63) * 2, slot.count))
@@ -123,6 +128,6 @@ def decode_smem(entry: Entry, word: int, second: int, pc: int) -> Instruction:
                 mods["offset"] = offset
         else:
             operands.append(register("s", second & 127, 1))
-    if word >> 16 & 1:
+    if word >> 16 & 1 and "probe" not in entry.name:
         mods["glc"] = 1
     return Instruction(pc, 8, "SMEM", entry.name, "", tuple(operands), mods)

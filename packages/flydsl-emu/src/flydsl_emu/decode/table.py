@@ -19,7 +19,7 @@ from importlib.resources import files
 
 from flydsl.errors import TargetError
 
-__all__ = ["ARCHITECTURES", "Entry", "Slot", "load_table", "parse_table"]
+__all__ = ["ARCHITECTURES", "SAME_TABLE", "Entry", "Slot", "load_table", "parse_table"]
 
 # Architectures by instruction set; those of one line that share a table name it.
 ARCHITECTURES = {
@@ -34,7 +34,7 @@ ARCHITECTURES = {
     "gfx1201": "gfx12",
     "gfx1250": "gfx1250",
 }
-_SAME_TABLE = {
+SAME_TABLE = {
     "gfx1101": "gfx1100",
     "gfx1102": "gfx1100",
     "gfx1103": "gfx1100",
@@ -116,5 +116,5 @@ def load_table(arch: str) -> Mapping[str, Mapping[int, Entry]]:
             value=arch,
             allowed=", ".join(ARCHITECTURES),
         )
-    data = files("flydsl_emu.decode").joinpath("data", f"{_SAME_TABLE.get(arch, arch)}.txt")
+    data = files("flydsl_emu.decode").joinpath("data", f"{SAME_TABLE.get(arch, arch)}.txt")
     return parse_table(data.read_text(encoding="ascii"))

@@ -73,6 +73,8 @@ _WHOLE_CONSTANTS = frozenset(
     "s_pack_lh_b32_b16 s_pack_hh_b32_b16 v_sad_u16 v_dot2c_f32_f16 "
     "v_pk_fmac_f16".split()
 )
+# 16-bit products with a 32-bit addend.
+_WIDE_LAST = ("v_mad_u32_u16", "v_mad_i32_i16")
 _HALF_BITS = {
     0.5: 0x3800,
     -0.5: 0xB800,
@@ -164,7 +166,8 @@ def format_instruction(instruction: Instruction) -> str:
         words.insert(at, _hwreg(instruction.mods["hwreg"]))
     if instruction.name.endswith(_HALF_TYPES) and instruction.name not in _WHOLE_CONSTANTS:
         pairs = zip(instruction.operands, words, strict=True)
-        words = [_half_constant(instruction, o, w) for o, w in pairs]
+        halves = [_half_constant(instruction, o, w) for o, w in pairs]
+        words = halves[:-1] + words[-1:] if instruction.name in _WIDE_LAST else halves
     operands = ", ".join(words)
     if not operands:
         return name + tail

@@ -19,6 +19,8 @@ _F8F6F4_REGISTERS = (8, 8, 6, 6, 4, 8, 8, 8)
 def decode_vop_short(entry: Entry, word: int, following: int, pc: int) -> Instruction:
     """Decode a 32-bit VOP1, VOP2 or VOPC instruction, extended by one dword where it says so."""
     code = word & 511
+    if not entry.slots:
+        return Instruction(pc, 4, entry.format, entry.name, entry.encoding, ())
     if code == _SDWA:
         return _sdwa(entry, word, following, pc)
     if code == _DPP:

@@ -55,8 +55,8 @@ DPP += [0x130, 0x134, 0x138, 0x13C, 0x140, 0x141, 0x142, 0x143, *range(0x150, 0x
 
 # Encodings that no compiler emits for these chips, or whose unused bits LLVM prints or ignores.
 SKIP = (
-    "s_cbranch_i_fork s_cbranch_g_fork s_sendmsg s_sendmsghalt s_set_gpr_idx_mode s_atc_probe "
-    "s_atc_probe_buffer s_dcache_discard s_dcache_discard_x2 s_ttracedata buffer_wbl2 buffer_inv "
+    "s_cbranch_i_fork s_cbranch_g_fork s_sendmsg s_sendmsghalt s_set_gpr_idx_mode "
+    "s_dcache_discard s_dcache_discard_x2 s_ttracedata buffer_wbl2 buffer_inv "
     "v_readfirstlane_b32 s_rfe_restore_b64 s_getreg_b32 s_setreg_b32 s_setreg_imm32_b32"
 ).split()
 

@@ -10,7 +10,8 @@ from flydsl_emu.decode.oracle import find_library
 from flydsl_emu.decode.table import load_table
 
 DRAWS = 8
-CASES = [(a, form) for a in ("gfx1100", "gfx1201", "gfx1250") for form in sorted(load_table(a))]
+ARCHES = ("gfx1100", "gfx1151", "gfx1201", "gfx1250")
+CASES = [(a, form) for a in ARCHES for form in sorted(load_table(a))]
 
 
 @pytest.mark.parametrize(("arch", "form"), CASES)
