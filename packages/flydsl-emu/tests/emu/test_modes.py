@@ -12,6 +12,7 @@ import pytest
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.dispatch import LoadedCode
 from flydsl_emu.execution import Allocation, Geometry
+from flydsl_emu.execution.program import needs_modes
 
 ARCHS = ("gfx942", "gfx950")
 Array = Any
@@ -134,3 +135,16 @@ def test_truncation_in_a_direction(compile_ir: Compile, arch: str, direction: st
     step = np.abs(np.spacing(a[8:].astype(np.float16))).astype(np.float64)
     assert (np.abs(got[8:] - a[8:]) <= step).all()
     assert not np.array_equal(got[8:], near)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_which_kernels_need_modes(compile_ir: Compile, arch: str) -> None:
+    plain = f"  %s = fadd float %x, %y{STORE}"
+    for body, attributes, want in (
+        (plain, "", False),
+        (plain, FLUSH, True),
+        (f"  call void @llvm.set.rounding(i32 0)\n{plain}", "", True),
+    ):
+        text = TEXT.replace("BODY", body).replace("ATTRIBUTES", attributes)
+        kernel = LoadedCode(read_code_object(compile_ir(text, arch))).kernels["k"]
+        assert needs_modes(kernel.program) == want

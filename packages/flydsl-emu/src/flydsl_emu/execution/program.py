@@ -9,9 +9,9 @@ from flydsl_emu.codeobject import Kernel
 from flydsl_emu.decode import Instruction, decode, decode_one
 from flydsl_emu.execution.barriers import SPLIT_BARRIERS
 from flydsl_emu.semantics.control import END
-from flydsl_emu.semantics.modes import changes_mode
+from flydsl_emu.semantics.modes import changes_mode, initial_mode, is_usual, uses_mode
 
-__all__ = ["Block", "Program", "ending"]
+__all__ = ["Block", "Program", "ending", "needs_modes"]
 
 _EXITS = frozenset(("s_setpc_b64", "s_endpgm", "s_branch"))
 _JUMPS = frozenset(("s_setpc_b64", "s_swappc_b64", "s_call_b64"))
@@ -152,3 +152,19 @@ def ending(i: Instruction) -> str | None:
     if i.name == "s_trap":
         return "trap"
     return None
+
+
+def needs_modes(program: Program) -> bool:
+    """Return whether a kernel starts in an unusual mode, or it or what it calls may use MODE."""
+    kernel = program.kernel
+    if not is_usual(initial_mode(kernel)) or any(map(uses_mode, program.instructions)):
+        return True
+    if all(i.name != "s_swappc_b64" for i in program.instructions):
+        return False
+    for at in range(0, len(kernel.text), 4):
+        try:
+            if uses_mode(decode_one(kernel.arch, kernel.text[at : at + 16])):
+                return True
+        except TargetError:
+            continue
+    return False

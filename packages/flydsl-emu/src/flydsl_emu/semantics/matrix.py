@@ -13,6 +13,7 @@ from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.bits import bf16_to_f32, extract, half_to_f32, sign_extend
 from flydsl_emu.semantics.matrix_plan import LANES, MatrixPlan, Side
+from flydsl_emu.semantics.modes import flushed, flushes
 from flydsl_emu.semantics.registry import define
 from flydsl_emu.semantics.small_floats import (
     BF6,
@@ -125,7 +126,13 @@ def _mfma(name: str) -> Callable[..., object]:
     plan, kind = _plan(name)
 
     def call(
-        v: VectorApi, i: Instruction, arch: str, a: list[Value], b: list[Value], c: list[Value]
+        v: VectorApi,
+        i: Instruction,
+        arch: str,
+        mode: int,
+        a: list[Value],
+        b: list[Value],
+        c: list[Value],
     ) -> object:
         a, c = list(a), list(c)
         if kind == "f64":
@@ -134,6 +141,9 @@ def _mfma(name: str) -> Callable[..., object]:
         a = _broadcast_blocks(v, i, a, plan)
         b = _swizzled(v, i, list(b))
         small = _small_formats(kind, arch == "gfx942")
+        if kind == "f32" and flushes(mode, F32, False):
+            # Smaller elements, accumulators and results keep their denormals.
+            a, b = ([v.cast(flushed(v, v.cast(x, F32), F32), U32) for x in y] for y in (a, b))
         if small is not None:
             a, b = _small(v, a, small[0]), _small(v, b, small[1])
         elif kind == "xf32":
@@ -178,7 +188,9 @@ _MFMA += [
     for y in ("fp8", "bf8")
 ]
 for _name in _MFMA:
-    define(f"v_mfma_{_name}", "unmasked.regs = inst arch regs regs regs", _mfma(f"v_mfma_{_name}"))
+    define(
+        f"v_mfma_{_name}", "unmasked.regs = inst arch mode regs regs regs", _mfma(f"v_mfma_{_name}")
+    )
 
 
 # f8f6f4 ------------------------------------------------------------------------------------------

@@ -27,14 +27,17 @@ __all__ = [
     "flushes",
     "has_plain_arithmetic",
     "initial_mode",
+    "is_usual",
     "rounding",
     "takes_rounding",
+    "uses_mode",
 ]
 
 DEFAULT_MODE = 0x3F0
 """Round to nearest even, keep denormals, DX10_CLAMP and IEEE set: how compute kernels start."""
 
 INDEX_MODE = 1 << 27
+_SATURATING = 1 << 23
 _ARITHMETIC = 0x1FF
 
 _MODE_REGISTER = 1
@@ -104,6 +107,16 @@ def changes_mode(i: Instruction) -> bool:
     if i.name in _INDEX_CHANGES:
         return True
     return i.name.startswith("s_setreg") and i.mod("hwreg") & 63 == _MODE_REGISTER
+
+
+def uses_mode(i: Instruction) -> bool:
+    """Return whether an instruction reads or writes MODE, or indexes registers."""
+    return i.name in _INDEX_CHANGES or i.name.startswith(("s_setreg", "s_getreg"))
+
+
+def is_usual(mode: int) -> bool:
+    """Return whether a mode has the effect of `DEFAULT_MODE`."""
+    return has_plain_arithmetic(mode) and not mode & (_SATURATING | INDEX_MODE)
 
 
 def _field(i: Instruction) -> tuple[int, int]:

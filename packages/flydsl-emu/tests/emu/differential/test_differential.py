@@ -9,6 +9,8 @@ import pytest
 from both_targets import differences, make_inputs, run_emulated, run_native
 from random_functions import make_function
 
+from flydsl.config import scope
+
 BATCH = 32
 ARCHS = ("gfx942", "gfx950")
 # 16 batches of 32 functions: every architecture and level twice.
@@ -40,6 +42,14 @@ def test_random_functions(batch: int, arch: str, level: int) -> None:
 def test_fresh_random_functions(batch: int, arch: str, level: int) -> None:
     seed = int.from_bytes(os.urandom(4), "little") + batch
     compare(seed, arch, level)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_random_functions_compiled(arch: str, level: int) -> None:
+    with scope(FLYDSL_EMU_TIER="jit"):
+        compare(0, arch, level)
 
 
 def test_a_difference_is_found() -> None:

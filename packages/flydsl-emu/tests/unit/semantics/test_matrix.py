@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from flydsl_emu.decode import Instruction, Operand
+from flydsl_emu.semantics.modes import DEFAULT_MODE
 from flydsl_emu.semantics.registry import REGISTRY
 from flydsl_emu.testing import InstructionBench
 
@@ -277,6 +278,25 @@ def test_constant_accumulator_and_special_values(name: str) -> None:
     want = np.zeros((WAVES, 1, shape.m, shape.n))
     want[:, :, 1], want[:, :, 2], want[:, :, 3] = np.inf, np.nan, 2.0
     assert np.array_equal(run.result(target, shape), place_results(want, shape), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x16_f16"])
+def test_denormals_follow_the_mode_for_f32_operands(name: str) -> None:
+    shape = parsed(name)
+    dtype, bits = element(shape.kinds[0], "gfx942")
+    run = Run("gfx942")
+    tiny = np.finfo(dtype).tiny / 4
+    a = np.full((WAVES, 1, shape.m, shape.k), tiny, dtype)
+    b = np.ones((WAVES, 1, shape.n, shape.k), dtype)
+    left = run.put(0, packed(codes_of(fragments(a), bits), bits))
+    right = run.put(32, packed(codes_of(fragments(b), bits), bits))
+    c = np.full((WAVES, 1, shape.m, shape.n), 1e-40, np.float32)
+    third = run.accumulator(c, shape)
+    i = Instruction(0, 8, "VOP3P", name, "", (Operand("v", 128, 4), left, right, third))
+    run.bench.execute(i, mode=DEFAULT_MODE & ~0xF0)
+    product = 0.0 if bits == 32 else shape.k * float(tiny)
+    want = np.float32(np.float32(1e-40) + np.float64(product))
+    assert (run.result(Operand("v", 128, 4), shape) == want).all()
 
 
 def mixed_fragments(codes: Array, bits: int) -> Array:
