@@ -52,6 +52,12 @@ def test_find_a_bug(
     assert "the assertion: row 0 reads element 64 in block (0, 0, 0), thread (63, 0, 0)" in printed
 
 
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+def test_tiled_mma(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = load("03_tiled_mma", monkeypatch).run(target)
+    assert [figure.passed for figure in figures] == [True]
+
+
 def test_wrong_results_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,8 +103,8 @@ def split_instructions(layout: Any, values: int, what: str = "the tensor") -> An
     """Return the layout (values of one instruction, instructions in mode 0, rest…).
 
     Args:
-        layout: Mode 0 holds the values of one instruction, or is nested: the values of one, then
-            the repetitions, as partitions of tiled copies have it.
+        layout: Mode 0 holds the values of one instruction, then those of the next, and so on, as
+            partitions of tiled copies have it.
         values: Values of one instruction.
         what: What the layout belongs to, for messages.
 
@@ -114,22 +114,18 @@ def split_instructions(layout: Any, values: int, what: str = "the tensor") -> An
     if isinstance(layout, fl.ComposedLayout):
         return layout.with_outer(split_instructions(layout.outer, values, what))
     modes = _mode_layouts(layout)
-    parts = list(modes[0].modes()) if isinstance(modes[0].shape, tuple) else [modes[0]]
-    size, taken = 1, 0
-    while taken < len(parts) and (size < values or taken == 0):
-        size *= static_size(parts[taken], what)
-        taken += 1
-    if size != values:
+    size = static_size(modes[0], what)
+    if size % values:
         raise UserValueError(
-            f"mode 0 of {what} does not hold the values of one copy instruction, or these and "
-            "repetitions of them",
+            f"mode 0 of {what} does not hold a whole number of copy instructions",
             code="FLY-U327",
-            value=str(modes[0]),
-            allowed=f"{values} values, or ({values}, repetitions)",
+            value=f"{size} values in {modes[0]}",
+            allowed=f"a multiple of {values} values",
         )
-    first = parts[0] if taken == 1 else _joined(parts[:taken])
-    repeats = _joined(parts[taken:]) if len(parts) > taken else fl.Layout(1, 0)
-    return _joined([first, repeats, *modes[1:]])
+    if size == values:
+        return _joined([modes[0], fl.Layout(1, 0), *modes[1:]])
+    pair = fl.logical_divide(modes[0], fl.Layout(values, 1))
+    return _joined([*pair.modes(), *modes[1:]])
 
 
 def _joined(modes: list[Any]) -> fl.Layout:
