@@ -32,6 +32,7 @@ Array = Any
 _PATIENCE = 64
 
 
+Closure = Callable[[], Any]
 Wrap = Callable[[Instruction, Callable[[], Any]], Callable[[], Any]]
 Observe = Callable[[str, Array, int, Array, bool], None]
 
@@ -100,6 +101,7 @@ class Batch:
         self._backward = 0
         self._turn = 0
         self._wraps: tuple[Wrap, ...] = ()
+        self._closures: dict[tuple[int, int], tuple[list[Closure], Closure | None]] = {}
 
     # Modes ---------------------------------------------------------------------------------------
     def _select_mode(self, mode: int) -> None:
@@ -175,10 +177,7 @@ class Batch:
 
     def _bound(self, pc: int) -> BoundBlock:
         block = self.program.block(pc)
-        body = [self.binder.bind(i) for i in block.body]
-        finish = None
-        if block.end in ("conditional", "jump", "split") and block.last is not None:
-            finish = self.binder.bind(block.last)
+        body, finish = self._closures_of(block)
         for wrap in self._wraps:
             body = [wrap(i, run) for i, run in zip(block.instructions, body, strict=False)]
             if finish is not None and block.last is not None:
@@ -187,6 +186,18 @@ class Batch:
                 body.append(wrap(block.last, _nothing))
         bound = self.blocks[pc] = BoundBlock(block, body, finish)
         return bound
+
+    def _closures_of(self, block: Block) -> tuple[list[Closure], Closure | None]:
+        """Return the plain closures of a block, made once for each of its binders."""
+        key = id(self.binder), block.start
+        found = self._closures.get(key)
+        if found is None:
+            body = [self.binder.bind(i) for i in block.body]
+            finish = None
+            if block.end in ("conditional", "jump", "split") and block.last is not None:
+                finish = self.binder.bind(block.last)
+            found = self._closures[key] = body, finish
+        return found
 
     # Running -------------------------------------------------------------------------------------
     def run(self, entry: int, limits: Limits) -> None:
