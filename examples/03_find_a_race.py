@@ -1,8 +1,8 @@
 """A transposed copy whose barrier is missing, and what the sanitizer says of it.
 
-Each workgroup moves a 16 x 16 tile through LDS. Without a barrier some threads read what others have
-not written yet. On the emulator, as on many runs of a GPU, the result still looks right: waves happen
-to run in step. The sanitizer names both accesses, their lines and what to change.
+Each workgroup moves a 16 x 16 tile through LDS. Without a barrier some threads read what others
+have not written yet. On the emulator, as on many runs of a GPU, the result still looks right: waves
+happen to run in step. The sanitizer names both accesses, their lines and what to change.
 
 Run it with ``python examples/03_find_a_race.py --target gfx950``; no GPU is needed.
 """
