@@ -176,9 +176,8 @@ def _waits_gfx11(i: Instruction) -> Mapping[str, int]:
     if i.name == "s_waitcnt":
         fields = {"expcnt": value & 7, "lgkmcnt": value >> 4 & 63, "vmcnt": value >> 10 & 63}
         return {name: n for name, n in fields.items() if n < _LIMITS_GFX11[name]}
-    if i.name == "s_waitcnt_vscnt":
-        return {"vscnt": _immediate(i)}
-    return {}
+    counter = i.name.removeprefix("s_waitcnt_")
+    return {counter: _immediate(i)} if counter in _LIMITS_GFX11 else {}
 
 
 _LIMITS_GFX11 = {"vmcnt": 63, "lgkmcnt": 63, "vscnt": 63, "expcnt": 7}
@@ -236,6 +235,8 @@ def _event_gfx12(i: Instruction) -> Event | None:
 def _waits_gfx12(i: Instruction) -> Mapping[str, int]:
     if not i.name.startswith("s_wait_"):
         return {}
+    if i.name == "s_wait_idle":
+        return dict.fromkeys(_LIMITS_GFX12, 0)
     counters = [c for c in i.name.removeprefix("s_wait_").split("_") if c in _LIMITS_GFX12]
     value = _immediate(i)
     if len(counters) == 2:
