@@ -390,6 +390,29 @@ end:
     assert ("s_barrier_signal" if arch == "gfx1201" else "s_barrier") in names(record)
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_flushed_denormals(compile_ir: Compile, arch: str) -> None:
+    """A division keeps denormals on its way, which s_denorm_mode arranges around it."""
+    body = """
+  %f = bitcast i32 %x to float
+  %q = fdiv float %f, 3.0
+  %h = fmul float %q, 0.5
+  %r = bitcast float %h to i32"""
+    text = per_lane(body).replace(
+        '"amdgpu-flat', '"denormal-fp-math-f32"="preserve-sign" "amdgpu-flat'
+    )
+    x = (2.0 ** -np.arange(100, 132)).astype(np.float32) * np.float32(1.75)
+    out = np.zeros(32, np.float32)
+    record = launch(compile_ir(text, arch), (x.view(np.int32), out.view(np.int32)))
+    assert "s_denorm_mode" in names(record)
+    smallest = np.float32(2.0**-126)
+    source = np.where(x < smallest, 0, x)
+    quotient = (source.astype(np.float64) / 3).astype(np.float32)
+    quotient = np.where(quotient < smallest, 0, quotient)
+    half = quotient * np.float32(0.5)
+    assert np.array_equal(out, np.where(half < smallest, 0, half))
+
+
 def test_small_float_conversions(compile_ir: Compile) -> None:
     body = """
   %f = bitcast i32 %x to float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.registry import define, opcode
-from flydsl_emu.semantics.value_types import B1, U32, U64
+from flydsl_emu.semantics.value_types import U32, U64
 
 __all__ = ["END", "NO_OPERATION"]
 
@@ -32,20 +32,6 @@ def _nothing(_v: VectorApi) -> tuple[()]:
 for _name in NO_OPERATION:
     if _name != "s_set_gpr_idx_off":
         define(_name, "=", _nothing)
-
-
-@opcode("s_denorm_mode", "= imm")
-def _denormal_mode(v: VectorApi, mode: int) -> tuple[()]:
-    """Set the denormal mode; the emulator keeps all denormals, which is mode 15."""
-    v.require(v.const(B1, mode & 15 == 15), "a denormal mode that flushes")
-    return ()
-
-
-@opcode("s_round_mode", "= imm")
-def _rounding_mode(v: VectorApi, mode: int) -> tuple[()]:
-    """Set the rounding mode; the emulator rounds to nearest even, which is mode 0."""
-    v.require(v.const(B1, mode & 15 == 0), "a rounding mode other than nearest even")
-    return ()
 
 
 @opcode("s_cbranch_scc1", "branch = scc")

@@ -47,12 +47,16 @@ _SMALLEST = {F16.name: 2.0**-14, F32.name: 2.0**-126, F64.name: 2.0**-1022}
 _INDEX_CHANGES = frozenset(
     ("s_set_gpr_idx_on", "s_set_gpr_idx_off", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx")
 )
+_FIELD_CHANGES = frozenset(("s_round_mode", "s_denorm_mode"))
 _ROUNDED = re.compile(
     r"v_(?:pk_)?(?:add|sub|subrev|mul|fma|fmac|fmaak|fmamk|mad|mac|madak|madmk)_(?:f16|f32|f64)$"
     r"|v_cvt_(?:f16_f32|f32_f64|f32_[iu]32|f16_[iu]16)$|v_ldexp_f(?:16|32)$"
 )
 # They round in ways that only the nearest-even mode of these functions reproduces.
-_NEAREST_ONLY = re.compile(r"v_(?:fma_mix|mad_mix|dot2|div_fmas|pk_fmac|ldexp_f64|mad_legacy_f16)")
+_NEAREST_ONLY = re.compile(
+    r"v_(?:fma_mix|mad_mix|dot[24]_(?:bf16|f16|f32)|dot2a?c|div_fmas|pk_fmac|ldexp_f64|mad_legacy_f16"
+    r"|fmac?_dx9)|s_(?:add|sub|mul|fmac|fmaak|fmamk)_f|s_cvt_f(?:16_f32|32_[iu]32)"
+)
 
 
 def initial_mode(kernel: Kernel) -> int:
@@ -104,14 +108,16 @@ def takes_rounding(name: str) -> bool | None:
 
 def changes_mode(i: Instruction) -> bool:
     """Return whether an instruction writes MODE, or M0 in index mode."""
-    if i.name in _INDEX_CHANGES:
+    if i.name in _INDEX_CHANGES or i.name in _FIELD_CHANGES:
         return True
     return i.name.startswith("s_setreg") and i.mod("hwreg") & 63 == _MODE_REGISTER
 
 
 def uses_mode(i: Instruction) -> bool:
     """Return whether an instruction reads or writes MODE, or indexes registers."""
-    return i.name in _INDEX_CHANGES or i.name.startswith(("s_setreg", "s_getreg"))
+    if i.name in _INDEX_CHANGES or i.name in _FIELD_CHANGES:
+        return True
+    return i.name.startswith(("s_setreg", "s_getreg"))
 
 
 def is_usual(mode: int) -> bool:
@@ -152,6 +158,16 @@ def _set(v: VectorApi, i: Instruction, mode: Value, x: Value) -> Value:
     kept = v.bit_and(mode, ~(mask << offset) & 0xFFFFFFFF)
     field = v.bit_and(x, mask)
     return v.bit_or(kept, v.shl(field, offset) if offset else field)
+
+
+@opcode("s_round_mode", "hwmode = hwmode imm")
+def _set_rounding(v: VectorApi, mode: Value, field: int) -> Value:
+    return v.bit_or(v.bit_and(mode, 0xFFFFFFF0), field & 15)
+
+
+@opcode("s_denorm_mode", "hwmode = hwmode imm")
+def _set_denormals(v: VectorApi, mode: Value, field: int) -> Value:
+    return v.bit_or(v.bit_and(mode, 0xFFFFFF0F), (field & 15) << 4)
 
 
 # Index mode

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from flydsl_emu.decode import EXEC, NULL, VCC, Instruction, Operand
-from flydsl_emu.execution.faults import KernelFault
 from flydsl_emu.semantics.value_types import F16, F32, U16, U32, U64
 from flydsl_emu.testing import InstructionBench
 
@@ -358,13 +357,13 @@ def test_no_effect(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "good", "bad"), [("s_denorm_mode", 15, 12), ("s_round_mode", 0, 3)]
+    ("name", "field", "want"), [("s_denorm_mode", 12, 0x3C0), ("s_round_mode", 9, 0x3F9)]
 )
-def test_modes_that_are_not_modelled_are_refused(name: str, good: int, bad: int) -> None:
+def test_fields_of_the_mode_register(name: str, field: int, want: int) -> None:
     b, _, _, _ = bench()
-    run(b, name, format="SOPP", simm16=good)
-    with pytest.raises(KernelFault, match="does not model"):
-        run(b, name, format="SOPP", simm16=bad)
+    b.state.modes[...] = 0x3F0
+    run(b, name, format="SOPP", simm16=field)
+    assert b.state.modes.reshape(-1).tolist() == [want] * WAVES
 
 
 def test_scalar_halves_clear_the_upper_half() -> None:
