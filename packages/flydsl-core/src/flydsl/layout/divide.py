@@ -277,7 +277,7 @@ def _interleaved(block: Layout, tile: object, what: str, *, raked: bool) -> Layo
         _join([c, b] if raked else [b, c])
         for b, c in zip(padded.modes(), copies.modes(), strict=True)
     ]
-    return modes[0] if full == 1 else _join(modes)
+    return modes[0] if block.is_leaf and tiler.is_leaf else _join(modes)
 
 
 def blocked_product(layout: object, tile: object) -> Any:

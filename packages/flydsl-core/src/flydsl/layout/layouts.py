@@ -25,6 +25,8 @@ from flydsl.layout.tuples import (
     is_static_tuple,
     map_tuple,
     normalize,
+    single_leaf,
+    weakly_congruent,
 )
 
 __all__ = ["Drawable", "Layout", "check_mode", "linear_coord", "single_coord", "unchecked_layout"]
@@ -58,11 +60,9 @@ def linear_coord(coord: IntTuple, shape: IntTuple) -> leaf.Leaf:
 def single_coord(coord: tuple[Any, ...], shape: IntTuple) -> IntTuple:
     """Return the coordinate that the arguments of a layout call mean."""
     if len(coord) == 1:
-        only = coord[0]
-        if isinstance(only, tuple | list) and isinstance(shape, tuple) and len(only) == len(shape):
-            return normalize(only, "the coordinate", none=True)
-        if only is None or not isinstance(only, tuple | list):
-            return None if only is None else normalize(only, "the coordinate")
+        only = None if coord[0] is None else normalize(coord[0], "the coordinate", none=True)
+        # A tuple is the whole coordinate, unless it only fits the one mode of a layout of rank 1.
+        return only if not isinstance(only, tuple) or weakly_congruent(only, shape) else (only,)
     return normalize(coord, "the coordinate", none=True)
 
 
@@ -193,7 +193,7 @@ class Layout(Drawable):
 
     def get_hier_coord(self, index: leaf.Leaf) -> IntTuple:
         """Return the coordinate of `index`, nested like the shape."""
-        return ev.index_to_coord(normalize(index, "the index"), self.shape, self.stride)
+        return ev.index_to_coord(single_leaf(index, "the index"), self.shape, self.stride)
 
     def get_flat_coord(self, index: leaf.Leaf) -> IntTuple:
         """Return the coordinate of `index` with one linear entry per top-level mode."""

@@ -231,8 +231,8 @@ def crd2idx(coord: object, layout: object) -> IntTuple:
     """Return what `layout` maps `coord` to.
 
     A tuple coordinate matches the modes; an integer against nested modes is split
-    colexicographically, the last mode taking the rest (no range check). The result has 64 bits unless
-    the extents and strides show that 32 suffice for every coordinate in range.
+    colexicographically, the last mode taking the rest (no range check). The result has 64 bits
+    unless the extents and strides show that 32 suffice for every coordinate in range.
 
     Raises:
         UserError: The coordinate does not fit the shape.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout import leaf
 from flydsl.layout.leaf import Leaf
-from flydsl.layout.tuples import IntTuple
+from flydsl.layout.tuples import IntTuple, normalize, single_leaf
 
 __all__ = ["CoordSwizzle", "Swizzle"]
 
@@ -81,7 +81,12 @@ class Swizzle:
         return self.base + max(self.shift, 0), self.mask
 
     def __call__(self, index: Leaf) -> Leaf:
-        """Return the swizzled index; a static or provably unaffected one folds."""
+        """Return the swizzled index; a static or provably unaffected one folds.
+
+        Raises:
+            UserError: `index` is no single integer.
+        """
+        index = single_leaf(index, "the index of a swizzle")
         low = self.base + max(self.shift, 0)
         picked = leaf.bitand(index, ((1 << self.mask) - 1) << low)
         if isinstance(picked, int) and picked == 0:
@@ -94,8 +99,15 @@ class Swizzle:
         """Return the same swizzle of bytes for elements of another width.
 
         Raises:
-            UserError: The ratio is no power of two, or the swizzle moves bits inside one element.
+            UserError: A width is no positive int, the ratio is no power of two, or the swizzle
+                moves bits inside one element.
         """
+        for width in (old_bits, new_bits):
+            bits: object = width
+            if isinstance(bits, bool) or not isinstance(bits, int) or bits < 1:
+                raise UserTypeError(
+                    "an element width is not a number of bits", code="FLY-U101", value=bits
+                )
         if self.mask == 0:
             return self
         ratio, rest = divmod(max(old_bits, new_bits), min(old_bits, new_bits))
@@ -169,6 +181,7 @@ class CoordSwizzle:
         Raises:
             UserError: `coord` has no leaf at one of the two paths.
         """
+        coord = normalize(coord, "the coordinate of a swizzle")
         bits = leaf.bitand(self._at(coord, self.row), ((1 << self.mask) - 1) << self.base_row)
         shift = self.base_row - self.base_col
         moved = leaf.shr(bits, shift) if shift >= 0 else leaf.shl(bits, -shift)

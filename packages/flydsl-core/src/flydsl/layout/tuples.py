@@ -39,6 +39,7 @@ __all__ = [
     "map_tuple",
     "normalize",
     "shape_div",
+    "single_leaf",
     "unflatten",
     "weakly_congruent",
 ]
@@ -94,6 +95,20 @@ def _int_like(x: object, what: str, none: bool) -> int:
     raise kind(
         f"{what} holds something else than integers", code="FLY-U101", value=x, allowed=allowed
     )
+
+
+def single_leaf(x: object, what: str) -> Leaf:
+    """Return `x`, checked to be one integer.
+
+    Raises:
+        UserError: It is a tuple or no integer.
+    """
+    if type(x) is int or isinstance(x, DynamicLeaf):
+        return x
+    out = normalize(x, what)
+    if isinstance(out, tuple):
+        raise UserTypeError(f"{what} is not a single integer", code="FLY-U101", value=out)
+    return out  # type: ignore[no-any-return]
 
 
 def make_int_tuple(x: object) -> IntTuple:

@@ -1,4 +1,4 @@
-"""Whatever is passed, functions give a result or a `FlyDSLError`; nothing else escapes."""
+"""Whatever is passed, functions give a result or a `UserError`; nothing else escapes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import flydsl.expr as fx
 import flydsl.layout as fl
-from flydsl.errors import FlyDSLError, UserError
+from flydsl.errors import UserError
+from flydsl.expr import layout_functions, layout_questions, tuple_functions
 
 _INTEGERS = st.one_of(
     st.integers(-3, 9),
@@ -37,7 +39,7 @@ def _or_none(make: Callable[..., Any]) -> Callable[..., Any]:
     def build(*args: Any) -> Any:
         try:
             return make(*args)
-        except FlyDSLError:
+        except UserError:
             return None
 
     return build
@@ -83,15 +85,34 @@ _ANYTHING = st.one_of(
 
 # Helpers that take functions or modules, or whose arguments are checked by their class.
 _NOT_OPERATIONS = {"Leaf", "IntTuple", "DynamicLeaf", "map_leaves", "leaf", "evaluate"}
-_OPERATIONS = sorted(
-    name for name in fl.__all__ if name not in _NOT_OPERATIONS and callable(getattr(fl, name))
-)
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(fl, name)
+    for name in sorted(fl.__all__)
+    if name not in _NOT_OPERATIONS and callable(getattr(fl, name))
+} | {
+    f"fx.{name}": getattr(fx, name)
+    for module in (layout_functions, layout_questions, tuple_functions)
+    for name in module.__all__
+    if name != "described"
+}
+_METHODS = {
+    f"{kind.__name__}.{name}": getattr(kind, name)
+    for kind, names in (
+        (fl.Layout, "__call__ __getitem__ get_hier_coord get_flat_coord get_1d_coord draw modes"),
+        (fl.ComposedLayout, "__call__ __getitem__ draw modes with_outer"),
+        (fl.CoordTensor, "__call__ __getitem__ draw modes"),
+        (fl.Tile, "__getitem__"),
+        (fl.Swizzle, "__call__ recast"),
+        (fl.CoordSwizzle, "__call__"),
+    )
+    for name in names.split()
+}
 
 
 def _attempt(fn: Callable[..., Any], args: list[Any]) -> None:
     try:
         fn(*args)
-    except FlyDSLError as error:
+    except UserError as error:
         if not str(error):
             pytest.fail(f"{fn.__name__} raised an error without text")
     except TypeError as error:
@@ -102,19 +123,55 @@ def _attempt(fn: Callable[..., Any], args: list[Any]) -> None:
 
 @pytest.mark.parametrize("name", _OPERATIONS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_only_flydsl_errors_escape(name: str, data: st.DataObject) -> None:
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_only_user_errors_escape(name: str, data: st.DataObject) -> None:
+    _try_operation(name, data)
+
+
+def _try_operation(name: str, data: st.DataObject) -> None:
     count = data.draw(st.sampled_from([1, 2, 2, 2, 3]))
-    _attempt(getattr(fl, name), [data.draw(_ANYTHING) for _ in range(count)])
+    _attempt(_OPERATIONS[name], [data.draw(_ANYTHING) for _ in range(count)])
+
+
+_SELVES = {
+    "Layout": _LAYOUTS,
+    "ComposedLayout": _COMPOSED,
+    "CoordTensor": _TENSORS,
+    "Tile": _TILES,
+    "Swizzle": _SWIZZLES,
+    "CoordSwizzle": _COORD_SWIZZLES,
+}
+
+
+def _try_method(name: str, data: st.DataObject) -> None:
+    this = data.draw(_SELVES[name.partition(".")[0]])
+    if this is None:
+        return
+    count = data.draw(st.sampled_from([0, 1, 1, 1, 2, 3]))
+    _attempt(_METHODS[name], [this, *(data.draw(_ANYTHING) for _ in range(count))])
+
+
+@pytest.mark.parametrize("name", _METHODS)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_only_user_errors_escape_from_methods(name: str, data: st.DataObject) -> None:
+    _try_method(name, data)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", _METHODS)
+@given(data=st.data())
+@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+def test_only_user_errors_escape_from_methods_long(name: str, data: st.DataObject) -> None:
+    _try_method(name, data)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", _OPERATIONS)
 @given(data=st.data())
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
-def test_only_flydsl_errors_escape_long(name: str, data: st.DataObject) -> None:
-    count = data.draw(st.sampled_from([1, 2, 2, 2, 3]))
-    _attempt(getattr(fl, name), [data.draw(_ANYTHING) for _ in range(count)])
+@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+def test_only_user_errors_escape_long(name: str, data: st.DataObject) -> None:
+    _try_operation(name, data)
 
 
 @given(text=st.text(alphabet="()[]<>{}:,|*?0123456789-SCEo ido=v", max_size=40))
@@ -122,7 +179,7 @@ def test_only_flydsl_errors_escape_long(name: str, data: st.DataObject) -> None:
 def test_malformed_text_is_refused(text: str) -> None:
     try:
         value = fl.parse(text)
-    except FlyDSLError:
+    except UserError:
         return
     assert fl.parse(fl.to_text(value)) == value
 
