@@ -123,7 +123,7 @@ def _attempt(fn: Callable[..., Any], args: list[Any]) -> None:
 
 @pytest.mark.parametrize("name", _OPERATIONS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_only_user_errors_escape(name: str, data: st.DataObject) -> None:
     _try_operation(name, data)
 
