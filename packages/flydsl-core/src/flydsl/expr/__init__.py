@@ -2,8 +2,8 @@
 
 Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` and
 `layout_questions` (algebra), `pointers`, `tensors`, `storage` and `shared` (memory), `annotations`.
-Operations: `copying`, `tiling`, `multiply`, `atomics`, `gpu`, `output`, `math_ops`, `extremes`,
-`arith`, `fast` (fast-math flags), `static` (compile-time control).
+Operations: `copying`, `gathering`, `tiling`, `multiply`, `atomics`, `gpu`, `output`, `math_ops`,
+`extremes`, `arith`, `fast` (fast-math flags), `static` (compile-time control).
 Inside: `ambient` (the trace in progress), `emit` and `locations` (operations and where they come
 from), `wrapping` (IR values as DSL values), `values`, `stored`, `lanes`, `enums`.
 
@@ -37,6 +37,7 @@ from flydsl.expr.enums import (
 )  # fmt: skip
 from flydsl.expr.extremes import max, maximumf, maxnumf, min, minimumf, minnumf
 from flydsl.expr.fast import FastMathFlags, fastmath
+from flydsl.expr.gathering import gather, scatter
 from flydsl.expr.gpu import (
     barrier, block_dim, block_id, block_idx, grid_dim, known_block_size, lane_id,
     num_warp_threads, shuffle, shuffle_down, shuffle_idx, shuffle_up, shuffle_xor, thread_id,
@@ -154,33 +155,31 @@ __all__ = [
     "cmpf", "cmpi", "coalesce", "compatible", "complement", "composed_get_inner",
     "composed_get_offset", "composed_get_outer", "composition", "congruent", "const_expr",
     "coprofile", "copy", "copy_atom_call", "copysign", "cos", "cosh", "coshape", "cosize",
-    "crd2idx", "ctlz", "ctpop", "cttz", "depth", "device_assert", "dice", "elem_less",
-    "empty_like", "equal", "erf", "erfc", "exp", "exp2", "expm1", "fastmath", "flat_divide",
-    "flat_product", "floor", "fma", "fpowi", "full", "full_like", "gemm", "generic_load",
-    "generic_store", "get", "get_",
-    "get_1d_coord", "get_dyn_shared", "get_flat_coord", "get_iter", "get_layout", "get_leaves",
-    "get_scalar", "get_shape", "get_stride", "gpu", "grid_dim", "group", "has_none", "idx2crd",
-    "int_tuple_add", "int_tuple_div", "int_tuple_mod", "int_tuple_mul", "int_tuple_product",
-    "int_tuple_product_each", "int_tuple_product_like", "int_tuple_sub", "inttoptr", "ipowi",
-    "is_bijective", "is_injective", "is_profile_congruent", "is_profile_weakly_congruent",
-    "is_surjective", "isfinite", "isinf", "isnan", "isnormal", "known_block_size", "lane_id",
-    "left_inverse", "log", "log1p", "log2", "log10", "logical_divide", "logical_product",
-    "make_composed_layout", "make_coord", "make_copy_atom", "make_fragment_layout_like",
-    "make_fragment_like", "make_identity_layout", "make_int_tuple", "make_layout",
-    "make_layout_like", "make_layout_tv", "make_mma_atom", "make_ordered_layout", "make_ptr",
-    "make_rmem_tensor", "make_shape", "make_stride", "make_tile", "make_tiled_copy",
+    "crd2idx", "ctlz", "ctpop", "cttz", "depth", "device_assert", "dice", "elem_less", "empty_like",
+    "equal", "erf", "erfc", "exp", "exp2", "expm1", "fastmath", "flat_divide", "flat_product",
+    "floor", "fma", "fpowi", "full", "full_like", "gather", "gemm", "generic_load", "generic_store",
+    "get", "get_", "get_1d_coord", "get_dyn_shared", "get_flat_coord", "get_iter", "get_layout",
+    "get_leaves", "get_scalar", "get_shape", "get_stride", "gpu", "grid_dim", "group", "has_none",
+    "idx2crd", "int_tuple_add", "int_tuple_div", "int_tuple_mod", "int_tuple_mul",
+    "int_tuple_product", "int_tuple_product_each", "int_tuple_product_like", "int_tuple_sub",
+    "inttoptr", "ipowi", "is_bijective", "is_injective", "is_profile_congruent",
+    "is_profile_weakly_congruent", "is_surjective", "isfinite", "isinf", "isnan", "isnormal",
+    "known_block_size", "lane_id", "left_inverse", "log", "log1p", "log2", "log10",
+    "logical_divide", "logical_product", "make_composed_layout", "make_coord", "make_copy_atom",
+    "make_fragment_layout_like", "make_fragment_like", "make_identity_layout", "make_int_tuple",
+    "make_layout", "make_layout_like", "make_layout_tv", "make_mma_atom", "make_ordered_layout",
+    "make_ptr", "make_rmem_tensor", "make_shape", "make_stride", "make_tile", "make_tiled_copy",
     "make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C", "make_tiled_copy_tv",
     "make_tiled_mma", "make_view", "math", "max", "max_common_layout", "max_common_vector",
     "maximumf", "maxnumf", "memory_fence", "memref_alloca", "memref_load", "memref_load_vec",
     "memref_store", "memref_store_vec", "min", "minimumf", "minnumf", "mma_atom_call", "nullspace",
     "num_warp_threads", "numeric", "ones_like", "powf", "prepend", "printf", "ptr_load",
-    "ptr_store",
-    "ptrtoint", "raked_product", "range_constexpr", "rank", "recast_iter", "recast_layout",
-    "right_inverse", "round", "roundeven", "rsqrt", "select", "shape_div", "shrui", "shuffle",
-    "shuffle_down", "shuffle_idx", "shuffle_up", "shuffle_xor", "sin", "sincos", "sinh", "size",
-    "slice", "sqrt", "take", "tan", "tanh", "thread_id", "thread_idx", "tile_to_shape",
-    "tiled_divide", "tiled_product", "to_llvm_ptr", "trunc", "vector", "weakly_congruent",
-    "zeros_like", "zipped_divide", "zipped_product",
+    "ptr_store", "ptrtoint", "raked_product", "range_constexpr", "rank", "recast_iter",
+    "recast_layout", "right_inverse", "round", "roundeven", "rsqrt", "scatter", "select",
+    "shape_div", "shrui", "shuffle", "shuffle_down", "shuffle_idx", "shuffle_up", "shuffle_xor",
+    "sin", "sincos", "sinh", "size", "slice", "sqrt", "take", "tan", "tanh", "thread_id",
+    "thread_idx", "tile_to_shape", "tiled_divide", "tiled_product", "to_llvm_ptr", "trunc",
+    "vector", "weakly_congruent", "zeros_like", "zipped_divide", "zipped_product",
 ]  # fmt: skip
 
 _PLAIN = frozenset({"Basis", "ComposedLayout", "CoordSwizzle", "E", "Layout", "Swizzle", "Tile"})
