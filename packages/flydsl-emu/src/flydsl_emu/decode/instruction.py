@@ -22,7 +22,8 @@ class Operand:
             encoding: registers, VCC = 106, M0 = 124, EXEC = 126, …), ``"i"`` inline integer,
             ``"f"`` inline float, ``"l"`` 32-bit literal, ``"q"`` 64-bit literal, ``"k"`` immediate
             field, ``"off"`` an absent address.
-        index: Register number or scalar encoding; bits of an immediate field that prints unsigned.
+        index: Register number or scalar encoding; of a constant only how it prints: bits of an
+            immediate field that prints unsigned, or 1 for a literal that prints as ``lit(…)``.
         count: Registers covered.
         value: Value of a constant: signed integer, float, or unsigned literal.
         negate, absolute: Float input modifiers; absolute applies first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flydsl_emu.decode.instruction import Instruction, Operand
-from flydsl_emu.decode.sources import LITERAL, fixed, register, source
+from flydsl_emu.decode.sources import LITERAL, fixed, immediate_literal, register, source
 from flydsl_emu.decode.table import Entry
 
 __all__ = ["decode_sop", "decode_sopk", "decode_sopp"]
@@ -38,7 +38,7 @@ def decode_sopk(entry: Entry, word: int, following: int, pc: int) -> Instruction
     if entry.name in ("s_getreg_b32", "s_setreg_b32", "s_setreg_imm32_b32"):
         mods = {"hwreg": word & 0xFFFF}
         if entry.name == "s_setreg_imm32_b32":
-            literal = (Operand("l", 0, 1, following),)
+            literal = (immediate_literal(following),)
             return Instruction(pc, 8, "SOPK", entry.name, "", literal, mods)
         return Instruction(pc, 4, "SOPK", entry.name, "", (register("s", target, 1),), mods)
     if entry.name == "s_call_b64":

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 
 from flydsl_emu.decode.instruction import Operand
 
-__all__ = ["FIXED", "FLOATS", "LITERAL", "OFF", "DecodeError", "fixed", "register", "source"]
+__all__ = [
+    "FIXED",
+    "FLOATS",
+    "LITERAL",
+    "OFF",
+    "DecodeError",
+    "fixed",
+    "immediate_literal",
+    "register",
+    "source",
+]
 
 LITERAL = 255
 OFF = Operand("off")
@@ -23,6 +34,7 @@ FLOATS = {
     247: -4.0,
     248: 0.15915494309189532,
 }
+_SINGLES = {int.from_bytes(struct.pack(">f", number)): number for number in FLOATS.values()}
 
 
 class DecodeError(Exception):
@@ -65,3 +77,13 @@ def fixed(name: str, count: int) -> Operand:
     if name[0] in "sva" and name[1:].isdigit():
         return Operand(name[0], int(name[1:]), count)
     raise DecodeError(f"unknown fixed register {name}")
+
+
+def immediate_literal(value: int) -> Operand:
+    """Return the 32 bits of an immediate operand, as the constant that prints shortest."""
+    signed = (value ^ 0x80000000) - 0x80000000
+    if -16 <= signed <= 64:
+        return Operand("i", 0, 1, signed)
+    if value in _SINGLES:
+        return Operand("f", 0, 1, _SINGLES[value])
+    return Operand("l", 0, 1, value)

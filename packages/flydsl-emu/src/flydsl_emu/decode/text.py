@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flydsl_emu.decode.literals import could_be_inline
 from flydsl_emu.decode.rdna.text import format_wave32, truth_table
 from flydsl_emu.decode.swizzle import swizzle_text
 
@@ -72,6 +73,11 @@ _WHOLE_CONSTANTS = frozenset(
     "v_madmk_f16 v_madak_f16 v_dot2c_i32_i16 v_sat_pk_u8_i16 s_sext_i32_i16 s_pack_ll_b32_b16 "
     "s_pack_lh_b32_b16 s_pack_hh_b32_b16 v_sad_u16 v_dot2c_f32_f16 "
     "v_pk_fmac_f16".split()
+)
+# The literal of these is a field of its own.
+_WITH_LITERAL = frozenset(
+    "v_fmamk_f32 v_fmaak_f32 v_madmk_f16 v_madak_f16 v_madmk_f32 v_madak_f32 "
+    "s_setreg_imm32_b32".split()
 )
 # 16-bit products with a 32-bit addend.
 _WIDE_LAST = ("v_mad_u32_u16", "v_mad_i32_i16")
@@ -168,10 +174,26 @@ def format_instruction(instruction: Instruction) -> str:
         pairs = zip(instruction.operands, words, strict=True)
         halves = [_half_constant(instruction, o, w) for o, w in pairs]
         words = halves[:-1] + words[-1:] if instruction.name in _WIDE_LAST else halves
+    if instruction.name not in _WITH_LITERAL:
+        pairs = zip(instruction.operands, words, strict=False)
+        words = [_marked(instruction.name, o, w) for o, w in pairs] + words[
+            len(instruction.operands) :
+        ]
     operands = ", ".join(words)
     if not operands:
         return name + tail
     return f"{name} {operands}{tail}"
+
+
+def _marked(name: str, operand: Operand, text: str) -> str:
+    if operand.kind != "l":
+        return text
+    if "_f64" in name and operand.count == 2:
+        return text
+    halves = name.endswith(_HALF_TYPES) and name not in _WHOLE_CONSTANTS
+    kind = ("f16" if name.endswith("_f16") else "i16") if halves else "b32"
+    value = int(operand.value) & (0xFFFF if halves else 0xFFFFFFFF)
+    return f"lit({text})" if could_be_inline(value, operand.count, kind) else text
 
 
 def _half_constant(i: Instruction, operand: Operand, text: str) -> str:

@@ -75,7 +75,7 @@ def _half(form: Form, word: int, target: int, extra: int, pc: int, isa: str) -> 
         if slot.field == "vdst":
             operands.append(vectors(1)[target])
         elif slot.field == "lit" or (slot.field == "src0" and word & 511 == LITERAL):
-            operands.append(literal(slot, extra))
+            operands.append(literal(slot, extra, form.name))
         elif slot.field == "src0":
             operands.append(sources(slot.kind, slot.count)[word & 511])
         else:

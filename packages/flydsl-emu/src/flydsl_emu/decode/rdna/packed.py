@@ -29,7 +29,7 @@ def decode_vop3p(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -
         count += 1
         source = int(slot.field[3])
         if bits == LITERAL:
-            operand = literal(slot, words[at + 2])
+            operand = literal(slot, words[at + 2], form.name)
             size = 12
         else:
             if source == 0 and bits in DPP_CODES:

@@ -8,6 +8,7 @@ from flydsl_emu.decode.instruction import NULL, Instruction, Operand
 from flydsl_emu.decode.rdna.forms import NO_MODS, Form, slot_table
 from flydsl_emu.decode.rdna.operands import scalars
 from flydsl_emu.decode.rdna.vector import LITERAL, WIDE_LITERAL, literal, wide_literal
+from flydsl_emu.decode.sources import immediate_literal
 
 __all__ = ["decode_smem", "decode_sop", "decode_sopk", "decode_sopp"]
 
@@ -41,7 +42,7 @@ def _sop_extended(form: Form, words: Sequence[int], at: int, pc: int, isa: str) 
         if slot.kind == "m":
             mods = {"message": word & 255}
         elif slot.field == "lit" or (slot.field in ("ssrc0", "ssrc1") and code == LITERAL):
-            operands.append(literal(slot, following))
+            operands.append(literal(slot, following, form.name))
             size = 8
         elif slot.field in ("ssrc0", "ssrc1") and code == WIDE_LITERAL and isa == "gfx1250":
             operands.append(wide_literal(slot, following, words[at + 2]))
@@ -67,7 +68,7 @@ def decode_sopk(form: Form, words: Sequence[int], at: int, pc: int, isa: str) ->
         if slot.field == "sdst":
             operands.append(scalars(slot.count)[word >> 16 & 127])
         elif slot.field == "lit":
-            operands.append(Operand("l", 0, 1, words[at + 1]))
+            operands.append(immediate_literal(words[at + 1]))
             size = 8
         elif slot.kind == "r":
             mods = {"hwreg": word & 0xFFFF}

@@ -91,7 +91,9 @@ def format_operand(operand: Operand) -> str:
     if operand.absolute:
         text = f"|{text}|"
     if operand.negate:
-        return f"neg({text})" if operand.constant and not operand.absolute else f"-{text}"
+        marked = operand.kind == "l" and operand.index
+        plain = operand.absolute or marked or not operand.constant
+        return f"-{text}" if plain else f"neg({text})"
     return text
 
 
@@ -110,8 +112,10 @@ def _plain(operand: Operand) -> str:
     if kind == "k":
         value = int(operand.value)
         return f"{value & 0xFFFF:#x}" if index else f"{value:#x}"
-    if kind in ("l", "q"):
-        return hex(int(operand.value))
+    if kind == "l":
+        return f"lit({operand.value:#x})" if index else f"{operand.value:#x}"
+    if kind == "q":
+        return f"{operand.value:#x}"
     return "off"
 
 

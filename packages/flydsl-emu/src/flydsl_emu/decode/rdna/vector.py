@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flydsl_emu.decode.instruction import Instruction, Operand
+from flydsl_emu.decode.literals import could_be_inline
 from flydsl_emu.decode.rdna.forms import NO_MODS, Form, slot_table
 from flydsl_emu.decode.rdna.operands import halves, sources
 from flydsl_emu.decode.table import Slot
@@ -23,13 +24,21 @@ _BYTE_RESULTS = (
     "v_cvt_sr_fp8_f16",
     "v_cvt_sr_bf8_f16",
 )
+# Operations on pairs of 16-bit numbers.
+_PACKED = ("v_pk_", "v_dot2_f32", "v_dual_dot2acc", "v_dot2acc")
 DPP_CODES = (DPP8, DPP8_FI, DPP16)
 
 
-def literal(slot: Slot, value: int) -> Operand:
-    """Return the 32-bit literal of a slot; 16-bit operands see its low half."""
-    short = slot.kind[1:] in ("f", "i")
-    return Operand("l", 0, slot.count, value & 0xFFFF if short else value)
+def literal(slot: Slot, value: int, name: str) -> Operand:
+    """Return the 32-bit literal of a slot of an opcode; 16-bit operands see its low half."""
+    double = "_f64" in name and slot.count == 2
+    kind = {"f": "f16", "i": "i16"}.get(slot.kind[1:], "f64" if double else "b32")
+    if name.startswith(_PACKED) and name.endswith("f16"):
+        kind = "packed f16"
+    if kind in ("f16", "i16"):
+        value &= 0xFFFF
+    marked = slot.field != "lit" and could_be_inline(value, slot.count, kind)
+    return Operand("l", int(marked), slot.count, value)
 
 
 def wide_literal(slot: Slot, low: int, high: int) -> Operand:
@@ -76,7 +85,7 @@ def _with_literal(form: Form, word: int, following: int, pc: int, isa: str) -> I
     kind = form.entry.format
     for slot in form.slots:
         if slot.field == "lit" or (slot.field == "src0" and word & 511 == LITERAL):
-            operands.append(literal(slot, following))
+            operands.append(literal(slot, following, form.name))
         else:
             shift, mask = places[slot.field]
             operands.append(slot_table(kind, slot)[word >> shift & mask])
@@ -91,8 +100,10 @@ def _short_extended(form: Form, word: int, following: int, pc: int, isa: str) ->
     kind = form.entry.format
     operands = []
     for slot, (table, shift, mask) in zip(form.slots, form.plan, strict=True):
-        if slot.field == "src0":
-            operands.append(_extended_source(kind, slot, code, following))
+        if slot.field == "src0" and code == LITERAL:
+            operands.append(literal(slot, following, form.name))
+        elif slot.field == "src0":
+            operands.append(_through_dpp(kind, slot, code, following))
         elif slot.field == "vsrc1" and code == DPP16 and following >> 22 & 3:
             signs = bool(following >> 22 & 1), bool(following >> 23 & 1)
             operands.append(slot_table(kind, slot, *signs)[word >> shift & mask])
@@ -106,9 +117,7 @@ def _short_extended(form: Form, word: int, following: int, pc: int, isa: str) ->
     return Instruction(pc, 8, kind, form.name, "dpp", tuple(operands), mods, None, (), isa)
 
 
-def _extended_source(kind: str, slot: Slot, code: int, following: int) -> Operand:
-    if code == LITERAL:
-        return literal(slot, following)
+def _through_dpp(kind: str, slot: Slot, code: int, following: int) -> Operand:
     if code not in DPP_CODES:
         raise KeyError(f"reserved source encoding {code}")
     negate = absolute = False
@@ -155,7 +164,7 @@ def _vop3_modified(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
         at_source = int(slot.field[3])
         negate, absolute = bool(negates >> at_source & 1), bool(absolutes >> at_source & 1)
         if bits == LITERAL:
-            operand = literal(slot, extra)
+            operand = literal(slot, extra, form.name)
             if negate or absolute:
                 operand = operand.modified(negate, absolute)
             operands.append(operand)
