@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -83,3 +84,17 @@ def test_find_a_race(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.check == "race"
     assert finding.place.source is not None
     assert "03_find_a_race.py" in finding.place.source
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+def test_swizzle(
+    target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = load("05_swizzle", monkeypatch).run(target, 1)
+    assert [figure.passed for figure in figures] == [True, True]
+    lines = capsys.readouterr().out.splitlines()
+    ratios = [[float(word) for word in re.findall(r"x([0-9.]+)", line)] for line in lines]
+    for predicted, emulated in ((ratios[1], ratios[2]), (ratios[4], ratios[5])):
+        assert emulated[0] in predicted
+    assert ratios[2][0] > 4
+    assert ratios[5] == [1.0]

@@ -1,8 +1,9 @@
 """Which banks of shared memory an access meets, and how often lanes wait for one another.
 
 The model: memory word i (`bank_bytes` wide) is in bank i % banks. One pass serves the lanes whose
-accesses fill 128 bytes: 32 of 4 bytes, 16 of 8, 8 of 16. In a pass a bank gives one word to all
-lanes that want it; lanes that want different words of one bank wait for one another.
+accesses fill all banks once: with 32 banks 32 lanes of 4 bytes, 16 of 8, 8 of 16. In a pass a bank
+gives one word to all lanes that want it; lanes that want different words of one bank wait for one
+another.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from flydsl.layout.layouts import Layout
 from flydsl.layout.queries import crd2idx, size
 
 __all__ = ["BankReport", "LaneAccess", "bank_conflicts", "words_of"]
-
-_PASS_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,8 @@ def bank_conflicts(layout: Layout | ComposedLayout, options: DrawOptions) -> Ban
         )
     assert isinstance(count, int)
     lane_bytes = -(-size(access, 1) * options.element_bits // 8)  # type: ignore[operator]
-    group = options.lanes or max(_PASS_BYTES // max(lane_bytes, options.bank_bytes), 1)
+    pass_bytes = options.banks * options.bank_bytes
+    group = options.lanes or max(pass_bytes // max(lane_bytes, options.bank_bytes), 1)
     accesses = tuple(_lane(layout, access, lane, group, options) for lane in range(count))
     served = [
         _served([a for a in accesses if a.turn == turn], options.banks)

@@ -86,7 +86,7 @@ class DrawOptions:
         access_bits: Bits that one lane accesses at once; shows the bank conflicts of that access.
         access: (lane, element) -> linear coordinate of the layout, for the access. The default
             sends neighbouring lanes along mode 0, and each along mode 1 with what it accesses.
-        lanes: Lanes that the memory serves in one pass; the default is what 128 bytes hold.
+        lanes: Lanes that the memory serves in one pass; the default is what fills all banks once.
         title: Replaces the object's text as the title.
 
     Raises:

@@ -118,8 +118,9 @@ def test_banks(banks: int, bits: int) -> None:
         ("S<3,3,3> o 0 o (16,64):(64,1)", 32, 128, 8),
         # Padding by 16 bytes moves each row by 4 banks, padding by 2 bytes by half a bank.
         ("(16,64):(72,1)", 32, 128, 8),
-        # 64 banks see two rows before they repeat.
+        # Of 64 banks, a pass serves 16 lanes: two rows fill the banks, eight pairs meet.
         ("(16,64):(64,1)", 64, 128, 32),
+        ("(64,2):(2,1)", 64, 32, 1),
         ("(64,2):(2,1)", 32, 32, 2),
         ("(64,2):(4,1)", 32, 32, 4),
         ("(64,2):(0,1)", 32, 32, 2),
