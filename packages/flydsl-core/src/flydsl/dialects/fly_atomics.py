@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flydsl.mlir import ir
 
 __all__ = [
+    "ATOMIC_ORDERINGS",
     "FENCE_ORDERINGS",
     "LOAD_ORDERINGS",
     "READ_MODIFY_WRITE",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 FENCE_ORDERINGS: Final = ("acquire", "release", "acq_rel", "seq_cst")
-_ATOMIC: Final = ("monotonic", *FENCE_ORDERINGS)
+ATOMIC_ORDERINGS: Final = ("monotonic", *FENCE_ORDERINGS)
 LOAD_ORDERINGS: Final = ("not_atomic", "unordered", "monotonic", "acquire", "seq_cst")
 STORE_ORDERINGS: Final = ("not_atomic", "unordered", "monotonic", "release", "seq_cst")
 _FAILURE: Final = ("monotonic", "acquire", "seq_cst")
@@ -115,7 +116,7 @@ def atomic_rmw(
     _check_pointer(pointer, value.type, what)
     attributes = {
         "operation": attribute(operation),
-        "ordering": _checked(ordering, _ATOMIC, what),
+        "ordering": _checked(ordering, ATOMIC_ORDERINGS, what),
     }
     return create("atomic_rmw", (value.type,), (pointer, value), _scoped(attributes, scope)).result
 
@@ -152,7 +153,7 @@ def atomic_cas(
             value=f"{compare.type} and {value.type}",
         )
     attributes = {
-        "success_ordering": _checked(orderings[0], _ATOMIC, what),
+        "success_ordering": _checked(orderings[0], ATOMIC_ORDERINGS, what),
         "failure_ordering": _checked(orderings[1], _FAILURE, what),
         "weak": attribute(weak),
     }

@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Any
 from flydsl.dialects import fly_types as ft
 from flydsl.dialects.algebra import ALGEBRA
 from flydsl.dialects.building import decode
-from flydsl.dialects.checks import check_copy, check_copy_call, check_gemm, check_mma_call
+from flydsl.dialects.checks import (
+    check_copy,
+    check_copy_call,
+    check_gemm,
+    check_mma_call,
+    static_size,
+)
 from flydsl.dialects.definition import OPS
+from flydsl.dialects.fly_atomics import (
+    ATOMIC_ORDERINGS,
+    FENCE_ORDERINGS,
+    LOAD_ORDERINGS,
+    READ_MODIFY_WRITE,
+    STORE_ORDERINGS,
+)
 from flydsl.dialects.infer import result_type
 from flydsl.dialects.leaves import leaf_widths
 from flydsl.errors import CompilerBug, FlyDSLError
@@ -95,6 +108,8 @@ def _check(op: Any, name: str) -> None:
     elif name == "alloca":
         kind = ft.of(op.result.type)
         _expect(isinstance(kind, ft.PtrType), "alloca gives a pointer", op.result.type)
+    elif name in _ACCESSES:
+        _ACCESSES[name](op, kinds)
 
 
 def _check_leaves(kind: ft.FlyType | None, types: list[Any]) -> None:
@@ -127,4 +142,68 @@ def _gemm(_op: Any, kinds: list[Any]) -> None:
     check_gemm(*kinds[:5])
 
 
+def _element(kind: Any) -> str:
+    _expect(isinstance(kind, ft.MemRefType), "the operand is no tensor in memory", kind)
+    return str(kind.element)
+
+
+def _same(found: Any, wanted: str) -> None:
+    _expect(str(found) == wanted, f"the type should be {wanted}", found)
+
+
+def _vector(kind: Any) -> str:
+    return f"vector<{static_size(kind.layout)}x{_element(kind)}>"
+
+
+def _pointer(kind: Any, value: Any) -> None:
+    """Check that a value may go through a pointer: an element, or a vector of elements."""
+    _expect(isinstance(kind, ft.PtrType), "the operand is no pointer", kind)
+    text = str(value.type)
+    fits = text == kind.element or text.endswith(f"x{kind.element}>")
+    _expect(fits, f"the value should be of {kind.element}", text)
+
+
+def _ordered(op: Any, allowed: tuple[str, ...], attribute: str = "ordering") -> None:
+    if attribute in op.attributes:
+        _expect(decode(op.attributes[attribute]) in allowed, f"no such {attribute}")
+
+
+def _load(op: Any, kinds: list[Any]) -> None:
+    _expect(isinstance(kinds[0], ft.PtrType), "the operand is no pointer", kinds[0])
+    _ordered(op, LOAD_ORDERINGS)
+
+
+def _store(op: Any, kinds: list[Any]) -> None:
+    _pointer(kinds[1], op.operands[0])
+    _ordered(op, STORE_ORDERINGS)
+
+
+def _read_modify_write(op: Any, kinds: list[Any]) -> None:
+    if kinds[0] is not None:  # else LLVM's own pointer, which has no element type
+        _pointer(kinds[0], op.operands[1])
+    _ordered(op, READ_MODIFY_WRITE, "operation")
+    _ordered(op, ATOMIC_ORDERINGS)
+    _same(op.result.type, str(op.operands[1].type))
+
+
+def _compare_and_swap(op: Any, kinds: list[Any]) -> None:
+    if kinds[0] is not None:
+        _pointer(kinds[0], op.operands[1])
+    _same(op.operands[2].type, str(op.operands[1].type))
+    _ordered(op, ATOMIC_ORDERINGS, "success_ordering")
+    _same(op.results[0].type, str(op.operands[1].type))
+    _same(op.results[1].type, "i1")
+
+
+_ACCESSES = {
+    "memref_load": lambda op, kinds: _same(op.result.type, _element(kinds[0])),
+    "memref_store": lambda op, kinds: _same(op.operands[0].type, _element(kinds[1])),
+    "memref_load_vec": lambda op, kinds: _same(op.result.type, _vector(kinds[0])),
+    "memref_store_vec": lambda op, kinds: _same(op.operands[0].type, _vector(kinds[1])),
+    "ptr_load": _load,
+    "ptr_store": _store,
+    "atomic_rmw": _read_modify_write,
+    "atomic_cas": _compare_and_swap,
+    "fence": lambda op, _kinds: _ordered(op, FENCE_ORDERINGS),
+}
 _CALLS = {"copy_atom_call": _copy_call, "copy": _copy, "mma_atom_call": _mma_call, "gemm": _gemm}
