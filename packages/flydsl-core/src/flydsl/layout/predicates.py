@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from flydsl.errors import UserError, UserTypeError, UserValueError
+import math
+
+from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout import evaluate as ev
+from flydsl.layout import leaf
 from flydsl.layout.basis import Basis
-from flydsl.layout.compose import compose_layouts
 from flydsl.layout.inverses import right_inverse
 from flydsl.layout.layouts import Layout
+from flydsl.layout.leaf import Leaf
 from flydsl.layout.queries import size
 from flydsl.layout.simplify import coalesced_modes, from_modes
 from flydsl.layout.tuples import flatten
@@ -115,24 +118,60 @@ def is_bijective(layout: object) -> bool:
 def max_common_layout(a: object, b: object) -> Layout:
     """Return the largest v with a(v(i)) == b(v(i)) == i for every i below its size.
 
-    It gives the coordinates that both layouts keep next to one another from 0 on; run-time parts
-    count as far as they are provably alike.
+    It gives the coordinates that both layouts keep next to one another from 0 on. Of a run-time
+    extent the known divisor counts (it is positive), so v is static unless both are one object.
 
     Raises:
         UserError: An operand is no plain layout, or maps to coordinates.
     """
     left, right = _operand(a), _operand(b)
-    inverse = right_inverse(right)
-    assert isinstance(inverse, Layout)
-    modes = ev.merge_modes(ev.flat_modes(inverse.shape, inverse.stride))
-    for count in range(len(modes), 0, -1):
-        extent, stride = modes[count - 1]
-        parts = _divisors(extent) if isinstance(extent, int) else [extent]
-        for part in parts:
-            candidate = from_modes([*modes[: count - 1], (part, stride)])
-            if _counts(left, candidate):
-                return candidate
-    return from_modes([])
+    if left is right:
+        inverse = right_inverse(left)
+        assert isinstance(inverse, Layout)
+        return inverse
+    ours, theirs = _by_stride(left), _by_stride(right)
+    found: list[ev.Mode] = []
+    reached = 1
+    while True:
+        pairs = [
+            (_common_extent(s, t), place)
+            for s, place in ours.get(reached, ())
+            for t, other in theirs.get(reached, ())
+            if isinstance(place, int) and place == other
+        ]
+        extent, place = max(pairs, default=(1, 0))
+        if extent == 1:
+            return from_modes(ev.merge_modes(found))
+        found.append((extent, place))
+        for modes in (ours, theirs):
+            _split(modes, reached, place, extent)
+        reached *= extent
+
+
+def _split(modes: dict[int, list[tuple[Leaf, Leaf]]], stride: int, place: int, extent: int) -> None:
+    """Add what follows the first `extent` steps of a longer mode as a mode of its own."""
+    for whole, at in modes[stride]:
+        if isinstance(at, int) and at == place and leaf.divides(extent, whole):
+            rest = leaf.floordiv(whole, extent)
+            modes.setdefault(stride * extent, []).append((rest, place * extent))
+
+
+def _by_stride(layout: Layout) -> dict[int, list[tuple[Leaf, Leaf]]]:
+    """Return (extent, place in the domain) of the modes of each static positive stride."""
+    out: dict[int, list[tuple[Leaf, Leaf]]] = {}
+    place: Leaf = 1
+    for extent, stride in coalesced_modes(layout):
+        if isinstance(stride, int) and stride > 0:
+            out.setdefault(stride, []).append((extent, place))
+        place = leaf.product(place, extent)
+    return out
+
+
+def _common_extent(s: Leaf, t: Leaf) -> int:
+    """Return how many steps two extents have in common, as far as that is known."""
+    if isinstance(s, int) and isinstance(t, int):
+        return max(min(s, t), 1)
+    return math.gcd(leaf.divisor_of(s), leaf.divisor_of(t))
 
 
 def _operand(x: object) -> Layout:
@@ -145,35 +184,10 @@ def _operand(x: object) -> Layout:
     return x
 
 
-def _divisors(n: int) -> list[int]:
-    """Return the divisors of `n` above 1, largest first."""
-    low = [d for d in range(1, min(int(n**0.5) + 1, 1 << 12)) if n % d == 0]
-    return sorted({n // d for d in low} | {d for d in low if d > 1} - {1}, reverse=True)
-
-
-def _counts(layout: Layout, candidate: Layout) -> bool:
-    """Return whether layout(candidate(i)) == i provably."""
-    try:
-        values = coalesced_modes(compose_layouts(layout, candidate))
-    except UserError:
-        return False
-    if not values:
-        return True
-    return len(values) == 1 and isinstance(values[0][1], int) and values[0][1] == 1
-
-
 def max_common_vector(a: object, b: object) -> int:
     """Return how many elements both layouts keep next to one another, in the same order.
 
     Raises:
         UserError: As `max_common_layout`.
     """
-    common = max_common_layout(a, b)
-    total = size(common)
-    if isinstance(total, int):
-        return total
-    static = [s for s in flatten(common.shape) if isinstance(s, int)]
-    out = 1
-    for s in static:
-        out *= s
-    return out
+    return leaf.divisor_of(size(max_common_layout(a, b)))

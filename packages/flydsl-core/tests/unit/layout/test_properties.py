@@ -117,6 +117,13 @@ def check_common(a: fl.Layout, b: fl.Layout) -> None:
     count = list(range(fl.size(out)))
     assert [value(a, v) for v in values(out)] == count
     assert [value(b, v) for v in values(out)] == count
+    assert max(values(out)) < min(fl.size(a), fl.size(b))
+    # It is the longest run of numbers at the same coordinates of both.
+    spots = [(value(a, i), value(b, i)) for i in range(min(fl.size(a), fl.size(b)))]
+    run = next(n for n in itertools.count() if (n, n) not in spots)
+    assert fl.size(out) <= run
+    if _nests(a) and _nests(b) and 0 not in flat(a.stride) + flat(b.stride):
+        assert (run > 1) == (fl.size(out) > 1)
     assert fl.max_common_vector(a, b) == fl.size(out)
     same = fl.max_common_vector(a, a)
     assert same == fl.size(fl.right_inverse(a))

@@ -136,6 +136,16 @@ def dynamic_swizzle(a: fl.Layout, _: fl.Layout) -> None:
             assert known(fl.crd2idx(KnownLeaf(i), composed)) == swizzle(value(static, i))
 
 
+def dynamic_common(a: fl.Layout, b: fl.Layout) -> None:
+    for one, two in ((a, b), (a, fl.map_leaves(lambda x: x, a)), (a, revealed(a))):
+        common = revealed(fl.max_common_layout(one, two))
+        count = list(range(fl.size(common)))
+        for layout in (revealed(one), revealed(two)):
+            assert [value(layout, v) for v in values(common)] == count
+            assert max(values(common)) < fl.size(layout)
+        assert fl.size(common) % fl.max_common_vector(one, two) == 0
+
+
 def dynamic_leaves(a: fl.Layout, b: fl.Layout) -> None:
     obj = fl.make_tile(a, b)
     text = fl.to_text(obj)
@@ -155,6 +165,7 @@ _DYNAMIC_CHECKS = [
     dynamic_divide,
     dynamic_product,
     dynamic_coordinates,
+    dynamic_common,
     dynamic_recast,
     dynamic_swizzle,
     dynamic_leaves,
