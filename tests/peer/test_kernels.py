@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -161,5 +162,7 @@ def test_compiled_by_the_other_package(
     code = peer_code(name, arch)
     for seed in (7, 8):
         arrays = case.arrays(np.random.default_rng(seed))
-        run(code, arch, case, arrays)
+        # A kernel that gives the right result has no findings either.
+        with flydsl_emu.sanitize() if seed == 8 else nullcontext():
+            run(code, arch, case, arrays)
         case.check(arrays)
