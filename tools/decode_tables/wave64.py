@@ -31,6 +31,12 @@ _LAYOUTS = {
     "FLAT0": Layout(0xDC000000, (18, 7), 8, _FLAT),
     "FLAT1": Layout(0xDC006000, (18, 7), 8, _FLAT),
     "FLAT2": Layout(0xDC008000, (18, 7), 8, _FLAT),
+    "MTBUF": Layout(
+        0xE8080000,
+        (15, 4),
+        8,
+        {"vdata": (40, 8), "vaddr": (32, 8), "srsrc": (48, 5), "soff": (56, 8)},
+    ),
     "MUBUF": Layout(
         0xE0000000,
         (18, 7),
@@ -39,7 +45,7 @@ _LAYOUTS = {
     ),
 }
 # Control bits to try before none: a buffer's address shows with an offset in a register.
-_EXTRA_BITS = {"MUBUF": (1 << 12,)}
+_EXTRA_BITS = {"MUBUF": (1 << 12,), "MTBUF": (1 << 12,)}
 # Numbers that the fields hold: distinct, and multiples of 16 for the widest register operands.
 _NUMBERS = (16, 32, 48, 64, 80)
 # Not an instruction of its own: it gives a product its scales.

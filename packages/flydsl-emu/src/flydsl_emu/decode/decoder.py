@@ -8,7 +8,7 @@ from functools import partial
 
 from flydsl.errors import TargetError
 from flydsl_emu.decode.instruction import Instruction
-from flydsl_emu.decode.memory import decode_ds, decode_flat, decode_mubuf, decode_smem
+from flydsl_emu.decode.memory import decode_ds, decode_flat, decode_mtbuf, decode_mubuf, decode_smem
 from flydsl_emu.decode.rdna.decoder import decoder_of
 from flydsl_emu.decode.scalar import decode_sop, decode_sopk, decode_sopp
 from flydsl_emu.decode.sources import DecodeError
@@ -25,6 +25,7 @@ _Wide = Callable[[Entry, int, int, int], Instruction]
 _WIDE: Mapping[int, tuple[str, int, int, _Wide]] = {
     0x36: ("DS", 17, 255, decode_ds),
     0x38: ("MUBUF", 18, 127, decode_mubuf),
+    0x3A: ("MTBUF", 15, 15, decode_mtbuf),
     0x30: ("SMEM", 18, 255, decode_smem),
 }
 

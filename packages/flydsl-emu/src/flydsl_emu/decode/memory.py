@@ -6,7 +6,7 @@ from flydsl_emu.decode.instruction import Instruction, Operand
 from flydsl_emu.decode.sources import OFF, register, source
 from flydsl_emu.decode.table import Entry
 
-__all__ = ["decode_ds", "decode_flat", "decode_mubuf", "decode_smem"]
+__all__ = ["decode_ds", "decode_flat", "decode_mtbuf", "decode_mubuf", "decode_smem"]
 
 _SCRATCH = 1
 _GLOBAL = 2
@@ -104,6 +104,28 @@ def decode_mubuf(entry: Entry, word: int, second: int, pc: int) -> Instruction:
     if word & 0xFFF:
         mods["offset"] = word & 0xFFF
     return Instruction(pc, 8, "MUBUF", entry.name, "", tuple(operands), mods)
+
+
+def decode_mtbuf(entry: Entry, word: int, second: int, pc: int) -> Instruction:
+    """Decode a typed buffer instruction, which holds the format of its elements."""
+    data = "a" if second >> 23 & 1 else "v"
+    count = (word >> 12 & 1) + (word >> 13 & 1)
+    operands = (
+        register(data, second >> 8 & 255, entry.slots[0].count),
+        register("v", second & 255, count) if count else OFF,
+        register("s", (second >> 16 & 31) * 4, 4),
+        source(second >> 24, 1),
+    )
+    mods = {"dfmt": word >> 19 & 15, "nfmt": word >> 23 & 7}
+    for bit, name in ((12, "offen"), (13, "idxen"), (14, "sc0")):
+        if word >> bit & 1:
+            mods[name] = 1
+    for bit, name in ((21, "sc1"), (22, "nt")):
+        if second >> bit & 1:
+            mods[name] = 1
+    if word & 0xFFF:
+        mods["offset"] = word & 0xFFF
+    return Instruction(pc, 8, "MTBUF", entry.name, "", operands, mods)
 
 
 def decode_smem(entry: Entry, word: int, second: int, pc: int) -> Instruction:

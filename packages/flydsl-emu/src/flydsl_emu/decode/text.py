@@ -67,6 +67,11 @@ _MESSAGES = {
     9: "MSG_GS_ALLOC_REQ",
     10: "MSG_GET_DOORBELL",
 }
+_DATA_FORMATS = (
+    "INVALID 8 16 8_8 32 16_16 10_11_11 11_11_10 10_10_10_2 2_10_10_10 8_8_8_8 32_32 16_16_16_16 "
+    "32_32_32 32_32_32_32 RESERVED_15"
+).split()
+_NUMBER_FORMATS = "UNORM SNORM USCALED SSCALED UINT SINT RESERVED_6 FLOAT".split()
 _HALF_TYPES = ("_f16", "_u16", "_i16", "_b16")
 # Names that end like 16-bit operations but whose constants are 32 bits wide.
 _WHOLE_CONSTANTS = frozenset(
@@ -320,6 +325,15 @@ def _flat(i: Instruction) -> str:
     return text + _flags(i, ("sc0", "nt", "sc1"))
 
 
+def _mtbuf(i: Instruction) -> str:
+    names = []
+    if i.mods["dfmt"] != 1:
+        names.append(f"BUF_DATA_FORMAT_{_DATA_FORMATS[i.mods['dfmt']]}")
+    if i.mods["nfmt"]:
+        names.append(f"BUF_NUM_FORMAT_{_NUMBER_FORMATS[i.mods['nfmt']]}")
+    return (f" format:[{','.join(names)}]" if names else "") + _mubuf(i)
+
+
 def _mubuf(i: Instruction) -> str:
     text = _flags(i, ("idxen", "offen"))
     if "offset" in i.mods:
@@ -386,6 +400,7 @@ _SPECIAL: dict[str, Callable[[Instruction], str]] = {
     "FLAT0": _flat,
     "FLAT1": _flat,
     "FLAT2": _flat,
+    "MTBUF": _mtbuf,
     "MUBUF": _mubuf,
     "SMEM": _smem,
     "SOPP": _sopp,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from flydsl_emu.jit_tier.lanes import Lanes
 from flydsl_emu.jit_tier.matrices import Matrices
@@ -144,6 +144,13 @@ class JitMachine(Matrices, Lanes):
             self.messages.append(message)
         kind = REQUIREMENT + self.messages.index(message)
         self.fail(failed, kind)
+
+    def rarely(
+        self, condition: IrValue, _rare: Callable[[], IrValue], usual: IrValue, what: str
+    ) -> IrValue:
+        """Implement `VectorApi.rarely`: the rare case is refused."""
+        self.require(self.bit_not(condition), what)
+        return usual
 
     def fail(self, failed: IrValue, kind: int) -> None:
         """Record a fault of this instruction if `failed` (uniform) holds and there is none."""

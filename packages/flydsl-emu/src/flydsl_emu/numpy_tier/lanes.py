@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -84,6 +84,12 @@ class Lanes(Arithmetic):
         words = np.ascontiguousarray(np.broadcast_to(bits, (self.state.waves, 1)))
         halves = words.view(np.uint32)
         return unpack_mask(*(halves[:, k : k + 1] for k in range(self.state.mask_words)))
+
+    def rarely(
+        self, condition: Array, rare: Callable[[], Array], usual: Array, _what: str
+    ) -> Array:
+        """Implement `VectorApi.rarely`."""
+        return np.where(condition, rare(), usual) if np.any(condition) else usual
 
     def require(self, condition: Array, message: str) -> None:
         """Implement `VectorApi.require`."""

@@ -12,7 +12,7 @@ branch on the instruction, which is static.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from flydsl_emu.semantics.matrix_plan import MatrixPlan
@@ -304,6 +304,14 @@ class VectorApi(Protocol):
 
     def require(self, condition: Value, message: str) -> None:
         """Stop with a `TargetError` if a uniform ``B1`` is false in a wave that executes."""
+        ...
+
+    def rarely(self, condition: Value, rare: Callable[[], Value], usual: Value, what: str) -> Value:
+        """Return ``rare()`` where a uniform ``B1`` holds, else `usual`.
+
+        For what hardly any kernel does: a tier calls `rare` only if some wave needs it, or stops
+        with a `TargetError` that names `what`, as `require` does.
+        """
         ...
 
     # Matrices ------------------------------------------------------------------------------------

@@ -17,10 +17,11 @@ from flydsl_emu.semantics.bits import (
     pack16,
     split64,
 )
+from flydsl_emu.semantics.buffers import BufferAccess
 from flydsl_emu.semantics.layout import returns_old
 from flydsl_emu.semantics.registry import define
 from flydsl_emu.semantics.value_types import F32, F64, I32, I64, U32, U64, Type
-from flydsl_emu.semantics.vmem import buffer_address, flat_address
+from flydsl_emu.semantics.vmem import flat_address
 
 __all__ = ["COMMUTATIVE", "OPERATIONS", "buffer_atomic", "flat_atomic", "lds_atomic"]
 
@@ -174,8 +175,10 @@ def buffer_atomic(operation: str, type: Type) -> Callable[..., object]:
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
-        old = v.atomic("global", operation, where, _elements(v, data, type), in_range(size))
+        where = BufferAccess(v, i, registers, descriptor, scalar_offset, arch)
+        old = v.atomic(
+            "global", operation, where.at(), _elements(v, data, type), where.inside(size)
+        )
         return _registers(v, old, type) if returns_old(i) else ()
 
     return call

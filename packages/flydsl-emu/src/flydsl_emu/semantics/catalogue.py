@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flydsl_emu.semantics import (
     atomics,
+    buffer_formats,
     control,
     lds,
     lds_special,
@@ -33,6 +34,7 @@ __all__ = ["MODULES", "find"]
 
 MODULES = (
     atomics,
+    buffer_formats,
     control,
     lds,
     lds_special,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.bits import extract, join64, sign_extend
-from flydsl_emu.semantics.generation import generation
+from flydsl_emu.semantics.bits import sign_extend
+from flydsl_emu.semantics.buffers import BufferAccess
 from flydsl_emu.semantics.registry import define
 from flydsl_emu.semantics.value_types import U32, U64
 
-__all__ = ["buffer_address", "flat_address", "scratch_address"]
+__all__ = ["flat_address", "scratch_address"]
 
 ALL_ONES_64 = (1 << 64) - 1
 
@@ -108,49 +108,6 @@ def scratch_address(
     return total
 
 
-def buffer_address(
-    v: VectorApi,
-    i: Instruction,
-    registers: Sequence[Value] | None,
-    descriptor: Sequence[Value],
-    scalar_offset: Value,
-    arch: str,
-) -> tuple[Value, Callable[[int], Value]]:
-    """Return the address and the range check of a buffer access.
-
-    The check takes the end of an element in bytes after the address. All arithmetic is in 64 bits,
-    so an offset of -4 is far out of range rather than just before the buffer. On gfx9 a stride
-    makes the check compare the index with the number of records; later generations choose the
-    check by two bits of the descriptor.
-    """
-    base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
-    v.require(v.eq(v.shr(descriptor[1], 31), 0), "swizzled buffer descriptors")
-    v.require(v.eq(v.bit_and(descriptor[3], 1 << 23), 0), "buffer descriptors that add lane ids")
-    stride = v.bit_and(v.shr(descriptor[1], 16), 0x3FFF)
-    registers = list(registers or ())
-    index = registers.pop(0) if i.mod("idxen") else None
-    offset = v.const(U64, i.mod("offset"))
-    if i.mod("offen"):
-        offset = v.add(v.convert(registers.pop(0), U64), offset)
-    own, offset = offset, v.add(offset, v.convert(scalar_offset, U64))
-    records = v.convert(descriptor[2], U64)
-    wide_index = v.const(U64, 0) if index is None else v.convert(index, U64)
-    wide_stride = v.convert(stride, U64)
-    total = v.add(offset, v.mul(wide_index, wide_stride))
-
-    def in_range(end: int) -> Value:
-        raw = v.le(v.add(total, end), records)
-        by_index = v.lt(wide_index, records)
-        if generation(arch).unified_file:
-            return v.select(v.ne(stride, 0), by_index, raw)
-        choice = extract(v, descriptor[3], 28, 2)
-        inside = v.bit_and(by_index, v.le(v.add(own, end), wide_stride))
-        unchecked = v.select(v.eq(choice, 2), v.ne(records, 0), raw)
-        return v.select(v.eq(choice, 0), inside, v.select(v.eq(choice, 1), by_index, unchecked))
-
-    return v.add(base, total), in_range
-
-
 # Loads and stores --------------------------------------------------------------------------------
 def _load(space: str, access: Access, address_of: Callable[..., Value]) -> Callable[..., object]:
     def call(
@@ -184,13 +141,12 @@ def _buffer_load(access: Access) -> Callable[..., object]:
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
+        where = BufferAccess(v, i, registers, descriptor, scalar_offset, arch)
         loaded: list[Value] = []
         for k in range(access.count):
             at = k * access.size
-            element = v.add(where, at) if at else where
-            valid = in_range(at + access.size)
-            loaded += v.load("global", element, access.size, 1, valid)
+            valid = where.inside(at + access.size)
+            loaded += v.load("global", where.at(at), access.size, 1, valid)
         return finish_load(v, access, loaded, old)
 
     return call
@@ -206,11 +162,10 @@ def _buffer_store(access: Access) -> Callable[..., object]:
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
+        where = BufferAccess(v, i, registers, descriptor, scalar_offset, arch)
         for k, value in enumerate(stored(v, access, data)):
             at = k * access.size
-            element = v.add(where, at) if at else where
-            v.store("global", element, access.size, [value], in_range(at + access.size))
+            v.store("global", where.at(at), access.size, [value], where.inside(at + access.size))
         return ()
 
     return call
@@ -270,12 +225,12 @@ def _buffer_to_lds(access: Access) -> Callable[..., object]:
         descriptor: list[Value],
         scalar_offset: Value,
     ) -> object:
-        where, in_range = buffer_address(v, i, registers, descriptor, scalar_offset, arch)
+        where = BufferAccess(v, i, registers, descriptor, scalar_offset, arch)
         loaded: list[Value] = []
         for k in range(access.count):
             at = k * access.size
-            element = v.add(where, at) if at else where
-            loaded += v.load("global", element, access.size, 1, in_range(at + access.size))
+            valid = where.inside(at + access.size)
+            loaded += v.load("global", where.at(at), access.size, 1, valid)
         loaded = finish_load(v, access, loaded, ())
         v.store("lds", _lds_destination(v, i, m0, width), 4, loaded)
         return ()

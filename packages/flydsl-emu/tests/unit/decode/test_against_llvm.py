@@ -29,6 +29,7 @@ BASE = {
     "FLAT1": (0xDC004000, 18),
     "FLAT2": (0xDC008000, 18),
     "MUBUF": (0xE0000000, 18),
+    "MTBUF": (0xE8000000, 15),
 }
 FREE = {
     "SOP1": 0xFF,
@@ -47,6 +48,7 @@ FREE = {
     "FLAT1": 0x02033FFF,
     "FLAT2": 0x02033FFF,
     "MUBUF": 0x0002FFFF,
+    "MTBUF": 0x03F87FFF,
 }
 SCALARS = [*range(0, 100, 2), 106, 126, *range(128, 209), *range(240, 249)]
 VECTORS = list(range(256, 510, 2))
@@ -118,6 +120,9 @@ def random_encoding(entry: Entry, rng: random.Random) -> bytes:
             second &= ~(127 << 16)
     elif form == "MUBUF":
         second = second & 0x00FEFEFE & ~(31 << 16) | rng.randrange(25) << 16
+        second |= rng.choice(SCALARS) << 24
+    elif form == "MTBUF":
+        second = second & 0x00FEFEFE & ~(31 << 16 | 1 << 23) | rng.randrange(25) << 16
         second |= rng.choice(SCALARS) << 24
     elif form == "DS":
         second &= ~0x01010101 & ~_unused(entry, {"addr": 0, "d0": 8, "d1": 16, "vdst": 24})

@@ -9,7 +9,7 @@ import pytest
 
 from flydsl.errors import FlyDSLError
 from flydsl_emu.decode import Instruction, Operand
-from flydsl_emu.execution.faults import AccessFault, KernelFault
+from flydsl_emu.execution.faults import AccessFault
 from flydsl_emu.numpy_tier.state import pack_mask
 from flydsl_emu.semantics.value_types import U32, U64
 from flydsl_emu.testing import InstructionBench
@@ -337,14 +337,6 @@ def test_buffer_with_stride_checks_the_index() -> None:
     memory.bench.execute(i)
     words = memory.data.view(np.uint32)
     assert memory.bench.state.vector[40, 0, :4].tolist() == [words[1], words[5], words[9], 0]
-
-
-def test_swizzled_descriptors_are_refused() -> None:
-    memory = Memory("buffer", 1)
-    i = memory.instruction("buffer_load_dword", Operand("v", 40, 1), np.full((WAVES, 64), 16), 0)
-    memory.bench.state.scalar[17] |= np.uint32(1 << 31)
-    with pytest.raises(KernelFault, match="swizzled"):
-        memory.bench.execute(i)
 
 
 @pytest.mark.parametrize("saddr", [True, False])
