@@ -128,6 +128,9 @@ class EmulatorRuntime:
         self._kernels.pop(handle, None)
 
     # Launching -----------------------------------------------------------------------------------
+    def restart(self, code: CodeObject, device: int) -> None:
+        """Return None: what emulating costs is far more than finding out what to load."""
+
     def launch_address(self) -> int:
         """Return the address of the C launch function."""
         return ctypes.cast(self._callback, ctypes.c_void_p).value or 0

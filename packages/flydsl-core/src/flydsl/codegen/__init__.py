@@ -9,18 +9,18 @@ object code, assembly and timings. Its diagnostics and its death become a `Targe
 * `child`: one child process and its pipe; `worker_main` is the program that the child runs.
 * `worker`: `CodegenWorker`, which starts, restarts and routes to children; `shared_worker`,
   `warm_up`; `WorkerPool` for parallel compiles.
-* `host`: code for this host; `machine_code`: its bytes, and executable memory to run them from.
+* `host`: code for this host; `kept`: the same out of the disk cache; `machine_code`: its bytes, and
+  executable memory to run them from.
 """
 
-from flydsl.codegen.options import LLVM_OPTIONS, checked_options
-from flydsl.codegen.request import CodegenRequest, CodegenResult
-from flydsl.codegen.worker import (
-    CodegenWorker,
-    WorkerPool,
-    observing,
-    shared_worker,
-    warm_up,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flydsl.codegen.options import LLVM_OPTIONS, checked_options
+    from flydsl.codegen.request import CodegenRequest, CodegenResult
+    from flydsl.codegen.worker import CodegenWorker, WorkerPool, observing, shared_worker, warm_up
 
 __all__ = [
     "LLVM_OPTIONS",
@@ -33,3 +33,26 @@ __all__ = [
     "shared_worker",
     "warm_up",
 ]
+
+_HOMES = {
+    "CodegenRequest": "request",
+    "CodegenResult": "request",
+    "CodegenWorker": "worker",
+    "LLVM_OPTIONS": "options",
+    "WorkerPool": "worker",
+    "checked_options": "options",
+    "observing": "worker",
+    "shared_worker": "worker",
+    "warm_up": "worker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a launch out of the cache needs little of this package."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"flydsl.codegen.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

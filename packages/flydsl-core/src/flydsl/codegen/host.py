@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
-
-from flydsl.caching import compiler_fingerprint, disk_cache
 from flydsl.codegen.machine_code import HOST_FEATURES, MachineCode, host_triple
 from flydsl.codegen.request import CodegenRequest
 from flydsl.codegen.worker import shared_worker
-from flydsl.config import core as settings
 
-__all__ = ["compile_host", "host_request", "kept_host"]
-
-_ENTRY = struct.Struct("<Q")
+__all__ = ["compile_host", "host_request"]
 
 
 def host_request(llvm_ir: str, want_asm: bool = False) -> CodegenRequest:
@@ -45,20 +38,3 @@ def compile_host(llvm_ir: str, symbol: str, want_asm: bool = False) -> MachineCo
     """
     result = shared_worker().compile(host_request(llvm_ir, want_asm))
     return MachineCode.from_object(result.object, symbol)
-
-
-def kept_host(llvm_ir: str, symbol: str) -> MachineCode:
-    """Like `compile_host`, for code that is the same in every process: kept in the disk cache."""
-    if not settings.ENABLE_CACHE.get():
-        return compile_host(llvm_ir, symbol)
-    request = host_request(llvm_ir)
-    parts = ("host", compiler_fingerprint(), request.triple, request.features, symbol, llvm_ir)
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    store = disk_cache()
-    kept = store.fetch(key)
-    if kept is not None:
-        (entry,) = _ENTRY.unpack_from(kept)
-        return MachineCode(kept[_ENTRY.size :], entry, request.triple.partition("-")[0])
-    code = compile_host(llvm_ir, symbol)
-    store.store(key, _ENTRY.pack(code.entry) + code.data, {"name": symbol, "target": code.machine})
-    return code

@@ -7,6 +7,7 @@ loaded on a device.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,22 @@ class FunctionCache:
         self.live.table = {}
         self.live.settings = None
         self.live.unchanged = bool
+
+    @property
+    def used(self) -> bool:
+        """Whether anything has been compiled or found for the launcher."""
+        return self._dependencies is not None
+
+    @property
+    def only_scanned(self) -> bool:
+        """Whether the scan of the program found everything that traces reached."""
+        return self._dependencies is not None and not self._dependencies.reached
+
+    def started(self, dependencies: Any) -> None:
+        """Note what a launch depends on that needed no artifact (see `quickstart`)."""
+        self._current_manager = _manager_if_any
+        self._manager = None
+        self._dependencies = dependencies
 
     def artifact(self, key: CompileKey) -> Artifact | None:
         """Return what `key` was compiled to, counting a hit or a miss."""
@@ -136,6 +153,12 @@ class FunctionCache:
         known += [closure for closure in closures if closure not in known]
 
 
+def _manager_if_any() -> object:
+    """Return the process's plugin manager without making one."""
+    module = sys.modules.get("flydsl.plugins.manager")
+    return module.plugin_manager() if module is not None and module.in_use() else None
+
+
 class _Both:
     """Two sets of dependencies; unchanged if both are."""
 
@@ -145,6 +168,10 @@ class _Both:
             part.digest if part.portable else id(part): part
             for part in (*_parts(first), *_parts(second))
         }
+
+    @property
+    def reached(self) -> tuple[Any, ...]:
+        return tuple(item for part in self._parts.values() for item in part.reached)
 
     def unchanged(self) -> bool:
         return all(part.unchanged() for part in self._parts.values())

@@ -13,15 +13,16 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flydsl.codegen.host import kept_host
+from flydsl.codegen.kept import kept_host
 from flydsl.codegen.machine_code import MappedCode
-from flydsl.compiler import direct_code
-from flydsl.compiler.direct_code import Kind, Word
+from flydsl.compiler.direct_plan import BLOCK_BYTES, ENTRY, PLAN_START, TYPE_OFFSET, Kind, Word
 from flydsl.compiler.dispatch import MISS, argument_format
 from flydsl.errors import FlyDSLError
-from flydsl.plugins.payloads import ArgLeaf, ArgSpec
+
+if TYPE_CHECKING:
+    from flydsl.plugins.payloads import ArgLeaf, ArgSpec
 
 __all__ = ["Direct", "make_direct"]
 
@@ -80,6 +81,12 @@ class Direct:
     kept: object = None
 
 
+def _llvm_ir() -> str:
+    from flydsl.compiler.direct_code import llvm_ir
+
+    return llvm_ir()
+
+
 class _Builtin:
     """The routine in executable memory; made once in a process."""
 
@@ -102,7 +109,7 @@ class _Builtin:
         if not _supported():
             return None
         try:
-            code = MappedCode(kept_host(direct_code.llvm_ir(), direct_code.ENTRY))
+            code = MappedCode(kept_host(ENTRY, _llvm_ir))
         except FlyDSLError:
             # No executable memory: then the host stubs fail too, with a message of their own.
             return None
@@ -123,8 +130,8 @@ def _supported() -> bool:
     return (
         ordinary
         and ctypes.sizeof(ctypes.c_void_p) == 8
-        and bytes.__basicsize__ - 1 == direct_code.PLAN_START
-        and ctypes.c_size_t.from_address(id(probe) + direct_code.TYPE_OFFSET).value == id(object)
+        and bytes.__basicsize__ - 1 == PLAN_START
+        and ctypes.c_size_t.from_address(id(probe) + TYPE_OFFSET).value == id(object)
     )
 
 
@@ -146,7 +153,7 @@ def make_direct(
             up by equal values.
     """
     layout = argument_format(specs, implicit_stream)
-    if struct.calcsize(layout) > direct_code.BLOCK_BYTES:
+    if struct.calcsize(layout) > BLOCK_BYTES:
         return None
     definition = _BUILTIN.definition()
     if definition is None:

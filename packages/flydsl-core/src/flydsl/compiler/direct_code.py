@@ -14,64 +14,10 @@ Source of the tensor structures: DLPack 1.3, ``DLTensor`` and ``DLPackExchangeAP
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from flydsl.codegen.ir_text import IrText
+from flydsl.compiler.direct_plan import BLOCK_BYTES, ENTRY, PLAN_START, TYPE_OFFSET, Kind, Word
 
-__all__ = ["BLOCK_BYTES", "ENTRY", "PLAN_START", "TYPE_OFFSET", "Kind", "Word", "llvm_ir"]
-
-ENTRY = "fly_direct"
-BLOCK_BYTES = 1024
-"""Largest argument block of a stub that this path packs."""
-PLAN_START, TYPE_OFFSET = 32, 8
-
-
-class Word(IntEnum):
-    """Words of a plan's head; the records of the arguments follow at `RECORDS`."""
-
-    COUNT = 0
-    STUB = 1
-    CONTEXT = 2
-    DONE = 3
-    MISS = 4
-    FAIL = 5
-    STREAM = 6
-    STREAM_OFFSET = 7
-    CALL_BARE = 8
-    AS_LONG_LONG = 9
-    AS_UNSIGNED = 10
-    AS_DOUBLE = 11
-    OCCURRED = 12
-    CLEAR = 13
-    SAVE = 14
-    RESTORE = 15
-    FROM_LONG = 16
-    CALL = 17
-    GET_ATTRIBUTE = 18
-    DECREF = 19
-    INCREF = 20
-    RECORDS = 24
-
-
-class Kind(IntEnum):
-    """Word 0 of a record; word 1 is its length in words, word 2 the type wanted or 0.
-
-    ``SAME`` 3: the object. ``INTEGER`` 3, 4: range; 5: offset; 6: bytes. ``UNSIGNED`` 5: offset.
-    ``FLOAT`` 5: offset; 6: bytes. ``ATTRIBUTE`` 3: its name; 5: offset. ``CURRENT`` 5: offset.
-    ``TENSOR`` 3: exchange function; 4: data type; 5: device; 6: rank; 7: alignment; 8: unit axis
-    or -1; 9: bit mask of axes with 64-bit extents; 10: offset of the address; 11: count of leaves;
-    then one word a leaf: axis in bits 0-7, 1 for a stride in 8-15, bytes in 16-31, offset in 32-63.
-    """
-
-    IGNORE = 0
-    SAME = 1
-    INTEGER = 2
-    UNSIGNED = 3
-    FLOAT = 4
-    ATTRIBUTE = 5
-    CURRENT = 6
-    TENSOR = 7
-
+__all__ = ["llvm_ir"]
 
 _DATA, _DEVICE, _RANK, _DTYPE, _SHAPE, _STRIDES, _BYTE_OFFSET = 0, 8, 16, 20, 24, 32, 40
 

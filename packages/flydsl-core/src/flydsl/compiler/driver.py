@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flydsl.compiler import quickstart
 from flydsl.compiler.artifact import CompileKey
 from flydsl.compiler.cache import FunctionCache
 from flydsl.compiler.dispatch import MISS, MISSING, make_front
@@ -82,15 +83,22 @@ class Driver:
             TargetError: The target cannot do what is asked, or none can be chosen.
         """
         with at_user_line():
-            call = self.resolve(function, function.bind(args, dict(kwargs)))
+            bound = function.bind(args, dict(kwargs))
+            if self._start(function, bound):
+                return
+            call = self.resolve(function, bound)
             cache = cache_of(function)
             with cache.lock:
+                first = not cache.used
                 artifact = self.artifact(function, call)
                 closures: tuple[Callable[..., object], ...] = ()
                 if call.placement is not None:
                     closures = self.closures(function, call, artifact)
-                    self._publish(function, call, closures)
-            values = tuple(call.values.values())
+                    if not call.options.dump_ir:
+                        self._publish(function, bound, closures)
+                    if first and not cache.hints and cache.only_scanned:
+                        quickstart.record(function, call, artifact)
+            values = tuple(bound.values())
             if closures and all(closure(*values) is MISS for closure in closures):
                 raise CompilerBug(
                     f"the code made for a call of {function.name} does not accept its arguments",
@@ -185,23 +193,37 @@ class Driver:
             ),
         )
         cache = cache_of(function)
-        loaded = cache.loaded(call.key, placement.name, lambda: LoadedArtifact(artifact, placement))
+        loaded = cache.loaded(
+            call.key, placement.name, lambda: LoadedArtifact.load(artifact, placement)
+        )
         specs = tuple(call.specs.values())
         return cache.closures(
             call.key, form, lambda: loaded.closures(specs, check_static=check_static)
         )
 
+    def _start(self, function: JitFunction, values: Mapping[str, object]) -> bool:
+        """Make the first call of a process out of the disk cache; return whether it was made."""
+        cache = cache_of(function)
+        if cache.used or cache.hints:
+            return False
+        with cache.lock:
+            closure = quickstart.attempt(function, values)
+            if closure is None:
+                return False
+            cache.started(function.dependencies())
+            self._publish(function, values, (closure,))
+        return closure(*values.values()) is not MISS
+
     def _publish(
-        self, function: JitFunction, call: Call, closures: tuple[Callable[..., object], ...]
+        self,
+        function: JitFunction,
+        values: Mapping[str, object],
+        closures: tuple[Callable[..., object], ...],
     ) -> None:
         """Make the next call with such arguments go through the generated front."""
         cache = cache_of(function)
         parameters = function.signature.parameters
-        if call.options.dump_ir:
-            return
-        kinds = tuple(
-            call.values[p.name] if p.constexpr else type(call.values[p.name]) for p in parameters
-        )
+        kinds = tuple(values[p.name] if p.constexpr else type(values[p.name]) for p in parameters)
         cache.publish(kinds, closures, _WATCHED())
         if function.dispatch is not cache.front:
             cache.front = make_front(parameters, cache.live, _WATCHED, self._slow(function))

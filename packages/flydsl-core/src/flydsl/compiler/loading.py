@@ -3,56 +3,77 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flydsl.codegen.machine_code import MappedCode
-from flydsl.compiler.artifact import Artifact
+from flydsl.codegen.machine_code import MachineCode, MappedCode
 from flydsl.compiler.direct import Direct, make_direct
 from flydsl.compiler.dispatch import make_closure
 from flydsl.diagnostics import user_location
 from flydsl.errors import CompilerBug, FlyDSLError
-from flydsl.plugins.payloads import ArgSpec
-from flydsl.runtime import Placement
 from flydsl.runtime.abi import ABI_VERSION, WANTS_EXTENTS, FlyHostContext
 
 if TYPE_CHECKING:
-    from flydsl.runtime.output import OutputChannel
+    from flydsl.compiler.artifact import Artifact
+    from flydsl.plugins.payloads import ArgSpec
+    from flydsl.runtime import DeviceRuntime, LoadedModule, Placement
+    from flydsl.runtime.output import OutputChannel, OutputSite
 
-__all__ = ["LoadedArtifact"]
+__all__ = ["Launcher", "LoadedArtifact"]
+
+Launch = Callable[..., object]
 
 # `char *` rather than `void *` for the arguments: ctypes then takes the packed bytes as they are.
 _STUB_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)
 
 
+class Launcher(NamedTuple):
+    """The host side of an artifact; see `flydsl.compiler.artifact.Artifact` for the fields."""
+
+    name: str
+    kernels: tuple[str, ...]
+    stub: MachineCode
+    implicit_stream: bool
+    sites: tuple[OutputSite, ...] = ()
+
+
 class LoadedArtifact:
-    """An artifact on a device, ready for closures to launch.
+    """A launcher with its kernels on a device, ready for closures to launch.
 
     Args:
-        artifact: What to load.
-        placement: The runtime and device.
+        launcher: What to launch.
+        runtime: The runtime that has loaded the kernels.
+        module: The loaded module.
+        device: Index of the device.
+        synchronous: Launches have finished when they return.
 
     Raises:
-        TargetError: The runtime cannot load the code object, or the stub cannot be mapped.
+        TargetError: The stub cannot be mapped.
     """
 
-    def __init__(self, artifact: Artifact, placement: Placement) -> None:
-        self.artifact = artifact
-        self._runtime, self._device = placement.runtime, placement.device
-        runtime = placement.runtime
-        module = runtime.load(artifact.code, placement.device)
-        count = len(artifact.kernels)
-        functions = (ctypes.c_uint64 * max(count, 1))(*map(module.function, artifact.kernels))
+    def __init__(
+        self,
+        launcher: Launcher,
+        runtime: DeviceRuntime,
+        module: LoadedModule,
+        device: int,
+        *,
+        synchronous: bool = False,
+    ) -> None:
+        self._launcher, self._runtime, self._device = launcher, runtime, device
+        self._synchronous = synchronous
+        count = len(launcher.kernels)
+        functions = (ctypes.c_uint64 * max(count, 1))(*map(module.function, launcher.kernels))
         context = FlyHostContext(
             abi_version=ABI_VERSION,
-            device=placement.device,
+            device=device,
             flags=WANTS_EXTENTS if runtime.wants_extents else 0,
             launch=runtime.launch_address(),
             functions=ctypes.addressof(functions),
-            driver=runtime.driver_address(placement.device),
-            output=self._open_channel(placement),
+            driver=runtime.driver_address(device),
+            output=self._open_channel(),
         )
-        mapped = MappedCode(artifact.stub)
+        mapped = MappedCode(launcher.stub)
         self._stub = _STUB_TYPE(mapped.address)
         self._context = ctypes.addressof(context)
         self._kept = (module, functions, context, mapped)
@@ -64,17 +85,43 @@ class LoadedArtifact:
             kept=self,
         )
 
-    def _open_channel(self, placement: Placement) -> int:
+    @classmethod
+    def load(cls, artifact: Artifact, placement: Placement) -> LoadedArtifact:
+        """Load an artifact.
+
+        Raises:
+            TargetError: The runtime cannot load the code object, or the stub cannot be mapped.
+        """
+        launcher = Launcher(
+            artifact.launcher,
+            artifact.kernels,
+            artifact.stub,
+            artifact.implicit_stream,
+            artifact.sites,
+        )
+        runtime, device = placement.runtime, placement.device
+        module = runtime.load(artifact.code, device)
+        return cls(launcher, runtime, module, device, synchronous=placement.info.emulated)
+
+    def _open_channel(self) -> int:
         """Return the address of the device's output buffer; 0 for programs that do not print."""
         self._channel: OutputChannel | None = None
-        self._synchronous = placement.info.emulated
-        if not self.artifact.sites:
+        if not self._launcher.sites:
             return 0
         from flydsl.runtime.output import channel_of
 
-        self._channel = channel_of(placement.runtime, placement.device)
-        self._channel.register(self.artifact.sites)
+        self._channel = channel_of(self._runtime, self._device)
+        self._channel.register(self._launcher.sites)
         return self._channel.address
+
+    def direct(self, specs: Sequence[Any], *, check_static: bool = True) -> Launch | None:
+        """Return the native closure; see `flydsl.compiler.direct.make_direct`."""
+        return make_direct(
+            specs,
+            self._direct,
+            implicit_stream=self._launcher.implicit_stream,
+            check_static=check_static,
+        )
 
     def closures(
         self, specs: tuple[ArgSpec, ...], *, check_static: bool = True
@@ -89,10 +136,7 @@ class LoadedArtifact:
             specs: How each launcher argument is passed.
             check_static: Whether the closures compare compile-time values.
         """
-        implicit = self.artifact.implicit_stream
-        direct = make_direct(
-            specs, self._direct, implicit_stream=implicit, check_static=check_static
-        )
+        direct = self.direct(specs, check_static=check_static)
         closure = make_closure(
             specs,
             {
@@ -102,7 +146,7 @@ class LoadedArtifact:
                 "current_stream": self._current_stream,
                 "kept": self,
             },
-            implicit_stream=implicit,
+            implicit_stream=self._launcher.implicit_stream,
             check_static=check_static,
         )
         if self._channel is not None:
@@ -135,7 +179,7 @@ class LoadedArtifact:
         error = self._runtime.take_error(status)
         if error is None:
             error = CompilerBug(
-                f"the launch of {self.artifact.launcher} failed without a reason",
+                f"the launch of {self._launcher.name} failed without a reason",
                 code="FLY-B443",
                 value=status,
             )

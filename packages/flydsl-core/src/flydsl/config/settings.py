@@ -25,6 +25,8 @@ __all__ = [
     "VariableReport",
     "catalogue",
     "default_cache_dir",
+    "environment_text",
+    "overridden",
     "report",
     "scope",
     "setting",
@@ -133,6 +135,17 @@ def default_cache_dir() -> Path:
         return Path("~/Library/Caches/flydsl").expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "flydsl"
+
+
+def overridden() -> bool:
+    """Return whether a `scope` overrides settings here."""
+    return bool(_OVERRIDES.get())
+
+
+def environment_text(prefixes: tuple[str, ...]) -> str:
+    """Return every variable whose name begins with one of `prefixes`, as text for cache keys."""
+    items = sorted(item for item in os.environ.items() if item[0].startswith(prefixes))
+    return "\n".join(f"{name}={value}" for name, value in items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from flydsl.errors import (
 )
 from flydsl.expr.ambient import current, in_trace
 from flydsl.frontend.dependencies import Dependencies, collect_dependencies
+from flydsl.frontend.signature import Signature
 
 if TYPE_CHECKING:
     from flydsl.frontend.launcher import KernelLauncher
-    from flydsl.frontend.signature import Signature
 
 __all__ = ["Driver", "JitFunction", "KernelFunction", "driver", "jit", "kernel", "set_driver"]
 
@@ -96,8 +96,6 @@ class _Decorated:
     def signature(self) -> Signature:
         """The parameters (annotations are evaluated at first use)."""
         if self._signature is None:
-            from flydsl.frontend.signature import Signature
-
             self._signature = Signature.of(self.function)
         return self._signature
 

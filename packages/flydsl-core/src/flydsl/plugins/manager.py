@@ -241,6 +241,11 @@ class _Holder:
 _HOLDER = _Holder()
 
 
+def in_use() -> bool:
+    """Return whether this process has a manager already."""
+    return _HOLDER.manager is not None
+
+
 def plugin_manager(*, strict: bool = True) -> PluginManager:
     """Return the manager, creating it and loading the installed plugins on the first call.
 

@@ -11,9 +11,12 @@ A runtime is a plugin: implement `DeviceRuntime` in a distribution and announce 
 
 from __future__ import annotations
 
-from flydsl.runtime.choice import Placement, choose_placement, open_runtime
-from flydsl.runtime.output import synchronize
-from flydsl.runtime.protocol import DeviceRuntime, LoadedModule
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flydsl.runtime.choice import Placement, choose_placement, open_runtime
+    from flydsl.runtime.output import synchronize
+    from flydsl.runtime.protocol import DeviceRuntime, LoadedModule
 
 __all__ = [
     "DeviceRuntime",
@@ -23,3 +26,23 @@ __all__ = [
     "open_runtime",
     "synchronize",
 ]
+
+_HOMES = {
+    "DeviceRuntime": "protocol",
+    "LoadedModule": "protocol",
+    "Placement": "choice",
+    "choose_placement": "choice",
+    "open_runtime": "choice",
+    "synchronize": "output",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a launch out of the cache needs little of this package."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"flydsl.runtime.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -52,6 +52,17 @@ class DeviceRuntime(Protocol):
         """
         ...
 
+    def restart(self, code: CodeObject, device: int) -> tuple[str, tuple[object, ...]] | None:
+        """Return how a later process loads `code` on `device` without plugins or a compiler.
+
+        Returns:
+            A function as ``"module:function"`` and its first argument, plain values that `marshal`
+            can write; the second is the device. It returns a runtime and a loaded module, or raises
+            `LookupError` if the device is another one. None where there is no shorter way than
+            `load`.
+        """
+        ...
+
     def launch_address(self) -> int:
         """Return the address of ``int32_t launch(const FlyLaunch *)``."""
         ...

@@ -31,7 +31,7 @@ class FakeRuntime:
     def problem(self):
         return "the driver is too old"
 
-    device_spec = load = launch_address = driver_address = take_error = _unused
+    device_spec = load = restart = launch_address = driver_address = take_error = _unused
     current_stream = synchronize = allocate = free = copy_to_device = copy_from_device = _unused
 
 

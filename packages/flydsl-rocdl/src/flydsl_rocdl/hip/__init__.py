@@ -9,6 +9,30 @@ A HIP function that is missing here: declare it in `library.FUNCTIONS`, call it 
 `HipLibrary.call`.
 """
 
-from flydsl_rocdl.hip.runtime import HipRuntime, create
+from __future__ import annotations
 
-__all__ = ["HipRuntime", "create"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flydsl_rocdl.hip.runtime import HipRuntime, create
+
+__all__ = [
+    "HipRuntime",
+    "create",
+]
+
+_HOMES = {
+    "HipRuntime": "runtime",
+    "create": "runtime",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a launch out of the cache needs little of this package."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"flydsl_rocdl.hip.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -7,18 +7,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flydsl.codegen.host import kept_host
+from flydsl.codegen.kept import kept_host
 from flydsl.codegen.machine_code import MappedCode
 from flydsl.errors import TargetError, UserError
-from flydsl.plugins.payloads import CodeObject, TargetSpec
-from flydsl_rocdl.arch import lookup
-from flydsl_rocdl.hip import trampoline
+from flydsl_rocdl.hip import records
 from flydsl_rocdl.hip.library import HipLibrary
-from flydsl_rocdl.target import parse_target
 
-__all__ = ["HipModule", "HipRuntime", "create"]
+if TYPE_CHECKING:
+    from flydsl.plugins.payloads import CodeObject, TargetSpec
+
+__all__ = ["HipCode", "HipModule", "HipRuntime", "create", "restart"]
 
 _NO_DEVICE = 100  # hipErrorNoDevice
 _CAPTURE_RELAXED = 2  # hipStreamCaptureModeRelaxed
@@ -27,12 +27,28 @@ _PROPERTIES_BYTES, _ARCH_NAME_OFFSET = 1472, 1160
 """Size of ``hipDeviceProp_tR0600`` and where its `gcnArchName` (256 characters) is."""
 
 
+class HipCode(NamedTuple):
+    """What a launch needs of a code object; plain values, so that a cache can keep it.
+
+    Attributes:
+        arch: The device's architecture as HIP names it, features included.
+        data: The code object.
+        lds_capacity: Bytes that a workgroup can have.
+        kernels: Largest workgroup and bytes of static LDS by name.
+    """
+
+    arch: str
+    data: bytes
+    lds_capacity: int
+    kernels: dict[str, tuple[int, int]]
+
+
 class HipModule:
     """A code object loaded on one GPU."""
 
-    def __init__(self, runtime: HipRuntime, code: CodeObject, device: int) -> None:
+    def __init__(self, runtime: HipRuntime, code: HipCode, device: int) -> None:
         self._runtime, self._code, self._device = runtime, code, device
-        self._kernels: dict[str, trampoline.HipKernel] = {}
+        self._kernels: dict[str, records.HipKernel] = {}
         handle = ctypes.c_void_p()
         with runtime.on(device), runtime.outside_capture():
             runtime.library.call("hipModuleLoadData", ctypes.byref(handle), code.data)
@@ -47,13 +63,12 @@ class HipModule:
         """
         found = self._kernels.get(name)
         if found is None:
-            info = self._code.kernel(name)
-            address = self.hip_function(name)
-            found = self._kernels[name] = trampoline.HipKernel(
-                function=address,
-                max_threads=info.max_threads or 1024,
-                lds_static=info.lds_static,
-                lds_capacity=lookup(self._code.target.arch).lds.capacity,
+            max_threads, lds_static = self._code.kernels[name]
+            found = self._kernels[name] = records.HipKernel(
+                function=self.hip_function(name),
+                max_threads=max_threads,
+                lds_static=lds_static,
+                lds_capacity=self._code.lds_capacity,
             )
         return ctypes.addressof(found)
 
@@ -107,7 +122,7 @@ class HipRuntime:
         self._library: HipLibrary | None = None
         self._missing: TargetError | None = None
         self._lock = threading.Lock()
-        self._driver = trampoline.HipDriver()
+        self._driver = records.HipDriver()
         self._mapped: MappedCode | None = None
         self._torch_stream: Callable[[int], int] | None = None
 
@@ -162,13 +177,23 @@ class HipRuntime:
         Raises:
             TargetError: The device does not exist, or its architecture is not supported.
         """
-        properties = ctypes.create_string_buffer(_PROPERTIES_BYTES)
-        self.library.call("hipGetDevicePropertiesR0600", properties, device)
-        name = properties.raw[_ARCH_NAME_OFFSET:].split(b"\0", 1)[0].decode(errors="replace")
+        from flydsl_rocdl.target import parse_target
+
+        name = self.arch_name(device)
         spec = parse_target(name)
         if spec is None:
             raise TargetError("HIP reports an unknown architecture", code="FLY-T655", value=name)
         return spec
+
+    def arch_name(self, device: int) -> str:
+        """Return the target id of a GPU as HIP writes it.
+
+        Raises:
+            TargetError: The device does not exist.
+        """
+        properties = ctypes.create_string_buffer(_PROPERTIES_BYTES)
+        self.library.call("hipGetDevicePropertiesR0600", properties, device)
+        return properties.raw[_ARCH_NAME_OFFSET:].split(b"\0", 1)[0].decode(errors="replace")
 
     @contextmanager
     def on(self, device: int) -> Iterator[None]:
@@ -210,14 +235,25 @@ class HipRuntime:
                 value=str(code.target),
                 allowed=str(spec),
             )
-        return HipModule(self, code, device)
+        return HipModule(self, self._code(code, device), device)
+
+    def _code(self, code: CodeObject, device: int) -> HipCode:
+        from flydsl_rocdl.arch import lookup
+
+        kernels = {info.name: (info.max_threads or 1024, info.lds_static) for info in code.kernels}
+        capacity = lookup(code.target.arch).lds.capacity
+        return HipCode(self.arch_name(device), code.data, capacity, kernels)
+
+    def restart(self, code: CodeObject, device: int) -> tuple[str, tuple[Any, ...]] | None:
+        """Return how a later process loads `code` on this device: `restart` below, and what."""
+        return f"{__name__}:restart", tuple(self._code(code, device))
 
     def launch_address(self) -> int:
         """Return the address of the native launch function."""
         if self._mapped is None:
             with self._lock:
                 if self._mapped is None:
-                    code = kept_host(trampoline.llvm_ir(), trampoline.ENTRY)
+                    code = kept_host(records.ENTRY, _llvm_ir)
                     self._mapped = MappedCode(code)
         return self._mapped.address
 
@@ -236,29 +272,29 @@ class HipRuntime:
             return self.library.error("the launch", status)
         launch = self._driver.failed
         block, grid = tuple(launch.block), tuple(launch.grid)
-        kernel = trampoline.HipKernel.from_address(launch.function) if launch.function else None
-        if status == trampoline.BAD_BLOCK and kernel is not None:
+        kernel = records.HipKernel.from_address(launch.function) if launch.function else None
+        if status == records.BAD_BLOCK and kernel is not None:
             return UserError(
                 "workgroup size out of range",
                 code="FLY-U650",
                 value=block,
                 allowed=f"1 to {kernel.max_threads} threads, as the kernel was compiled",
             )
-        if status == trampoline.BAD_GRID:
+        if status == records.BAD_GRID:
             return UserError(
                 "the grid has too many threads along one axis",
                 code="FLY-U651",
                 value=f"{grid} workgroups of {block}",
                 allowed="workgroups times threads below 2**32 along each axis",
             )
-        if status == trampoline.BAD_LDS and kernel is not None:
+        if status == records.BAD_LDS and kernel is not None:
             return UserError(
                 "the launch asks for more LDS than a workgroup can have",
                 code="FLY-U652",
                 value=f"{kernel.lds_static} static + {launch.dynamic_lds} dynamic bytes",
                 allowed=f"{kernel.lds_capacity} bytes",
             )
-        if status == trampoline.BAD_CLUSTER:
+        if status == records.BAD_CLUSTER:
             return TargetError(
                 "this version of HIP cannot launch clusters",
                 code="FLY-T652",
@@ -315,3 +351,23 @@ class HipRuntime:
 def create() -> HipRuntime:
     """Return a new HIP runtime; HIP itself is loaded when it is first needed."""
     return HipRuntime()
+
+
+def restart(state: tuple[Any, ...], device: int) -> tuple[HipRuntime, HipModule]:
+    """Load what `HipRuntime.restart` described.
+
+    Raises:
+        LookupError: The device is another one now.
+        TargetError: HIP is missing or does not load it.
+    """
+    code = HipCode(*state)
+    runtime = create()
+    if runtime.device_count() <= device or runtime.arch_name(device) != code.arch:
+        raise LookupError(f"device {device} is no {code.arch}")
+    return runtime, HipModule(runtime, code, device)
+
+
+def _llvm_ir() -> str:
+    from flydsl_rocdl.hip.trampoline import llvm_ir
+
+    return llvm_ir()

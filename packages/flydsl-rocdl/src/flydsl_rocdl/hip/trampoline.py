@@ -13,21 +13,18 @@ import ctypes
 
 from flydsl.codegen.ir_text import IrText
 from flydsl.runtime.abi import ABI_VERSION, FlyLaunch
+from flydsl_rocdl.hip.records import (
+    BAD_ABI,
+    BAD_BLOCK,
+    BAD_CLUSTER,
+    BAD_GRID,
+    BAD_LDS,
+    ENTRY,
+    HipDriver,
+    HipKernel,
+)
 
-__all__ = [
-    "BAD_ABI",
-    "BAD_BLOCK",
-    "BAD_CLUSTER",
-    "BAD_GRID",
-    "BAD_LDS",
-    "ENTRY",
-    "HipDriver",
-    "HipKernel",
-    "llvm_ir",
-]
-
-ENTRY = "fly_hip_launch"
-BAD_ABI, BAD_BLOCK, BAD_GRID, BAD_LDS, BAD_CLUSTER = -1, -2, -3, -4, -5
+__all__ = ["llvm_ir"]
 
 _CLUSTER_ATTRIBUTE = 4
 """``hipLaunchAttributeClusterDimension``; a ``hipLaunchAttribute`` is the id, 4 bytes of padding
@@ -35,37 +32,6 @@ and 64 bytes of value, which begin with x, y, z."""
 
 _BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 3
 """``HIP_LAUNCH_PARAM_*``: tags of the `extra` array that passes packed arguments."""
-
-
-class HipKernel(ctypes.Structure):
-    """A kernel that is loaded on one device; its address is the launch handle.
-
-    `max_threads` is the largest workgroup it was compiled for, `lds_static` and `lds_capacity` are
-    bytes.
-    """
-
-    _fields_ = (
-        ("function", ctypes.c_uint64),
-        ("max_threads", ctypes.c_uint32),
-        ("lds_static", ctypes.c_uint32),
-        ("lds_capacity", ctypes.c_uint32),
-    )
-
-
-class HipDriver(ctypes.Structure):
-    """Addresses of the HIP functions, and the record of a launch that was refused.
-
-    `launch_ex` is 0 where HIP does not have it. When launches fail in several threads at once,
-    `failed` holds one of them.
-    """
-
-    _fields_ = (
-        ("launch", ctypes.c_uint64),
-        ("launch_ex", ctypes.c_uint64),
-        ("get_device", ctypes.c_uint64),
-        ("set_device", ctypes.c_uint64),
-        ("failed", FlyLaunch),
-    )
 
 
 class _Body(IrText):

@@ -162,3 +162,28 @@ hipError_t hipIpcOpenMemHandle(void **p, struct handle h, unsigned flags) {
   DONE;
 }
 hipError_t hipIpcCloseMemHandle(void *p) { DONE; }
+
+// A tensor library with DLPack's exchange functions: all its tensors are this one.
+struct tensor {
+  void *data;
+  int32_t device_type, device_id, ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+};
+static float elements[256] __attribute__((aligned(64)));
+static int64_t extent = 100, step = 1;
+void *stub_elements(void) { return elements; }
+void stub_tensor(int64_t count, int64_t stride) { extent = count, step = stride; }
+static int read_tensor(void *object, struct tensor *out) {
+  *out = (struct tensor){elements, 1, 0, 1, 2, 32, 1, &extent, &step, 0};
+  return 0;
+}
+struct exchange {
+  uint32_t major, minor;
+  void *older, *allocate, *from_object, *to_object;
+  int (*read)(void *, struct tensor *);
+  void *stream;
+};
+struct exchange stub_exchange = {1, 3, 0, 0, 0, 0, read_tensor, 0};

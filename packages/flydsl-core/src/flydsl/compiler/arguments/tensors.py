@@ -13,35 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flydsl.compiler.arguments.dtypes import Element, element_of
-from flydsl.compiler.arguments.exchange import exchanged
 from flydsl.compiler.arguments.foreign import element_strides, is_foreign, view_of
+from flydsl.compiler.axes import MAX_ALIGNMENT, alignment_of, unit_axis
+from flydsl.compiler.exchange import exchanged
 from flydsl.errors import UserValueError
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
 __all__ = ["MAX_ALIGNMENT", "alignment_of", "describe_tensor", "library_of", "unit_axis"]
 
-MAX_ALIGNMENT = 16
-"""Bytes; the widest access that one lane makes."""
-
 _INT32_MAX = 2**31 - 1
 _INT32 = (-(2**31), _INT32_MAX)
 _INT64 = (-(2**63), 2**63 - 1)
-
-
-def alignment_of(address: int) -> int:
-    """Return the largest power of two up to `MAX_ALIGNMENT` that divides `address`."""
-    capped = address | MAX_ALIGNMENT
-    return capped & -capped
-
-
-def unit_axis(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the axis that is static with stride one, or -1 if there is none.
-
-    Among several the last, but an axis of extent one, whose stride means nothing, only if all are.
-    """
-    units = [axis for axis, stride in enumerate(strides) if stride == 1]
-    real = [axis for axis in units if shape[axis] != 1]
-    return (real or units or [-1])[-1]
 
 
 @dataclass(frozen=True, slots=True)

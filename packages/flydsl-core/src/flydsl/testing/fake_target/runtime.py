@@ -85,6 +85,10 @@ class ToyRuntime:
             )
         return ToyModule(code)
 
+    def restart(self, code: CodeObject, device: int) -> None:
+        """None: toy objects are only loaded in the process that made them."""
+        del code, device
+
     def launch_address(self) -> int:
         """Return the address of the launch function."""
         return self._address

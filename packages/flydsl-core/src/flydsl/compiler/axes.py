@@ -1,0 +1,26 @@
+"""What of a tensor's address and strides decides how it is specialised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["MAX_ALIGNMENT", "alignment_of", "unit_axis"]
+
+MAX_ALIGNMENT = 16
+"""Bytes; the widest access that one lane makes."""
+
+
+def alignment_of(address: int) -> int:
+    """Return the largest power of two up to `MAX_ALIGNMENT` that divides `address`."""
+    capped = address | MAX_ALIGNMENT
+    return capped & -capped
+
+
+def unit_axis(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return the axis that is static with stride one, or -1 if there is none.
+
+    Among several the last, but an axis of extent one, whose stride means nothing, only if all are.
+    """
+    units = [axis for axis, stride in enumerate(strides) if stride == 1]
+    real = [axis for axis in units if shape[axis] != 1]
+    return (real or units or [-1])[-1]

@@ -1,0 +1,206 @@
+"""The first call of a process out of the disk cache, without plugins, specifications or a target.
+
+When a launcher has been compiled or found for a device whose runtime can restart, an entry is
+written that holds all that a later process needs: the host stub, what the runtime loads, and how
+each argument is read. Its key is made of what the call itself shows: the program's digest, the
+types of the arguments and what of them is compiled in, the environment, the installed packages. A
+process that has not used plugins yet tries this first; whatever is unusual goes the full way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import marshal
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flydsl.caching import compiler_fingerprint, disk_cache
+from flydsl.codegen.machine_code import MachineCode
+from flydsl.compiler.axes import alignment_of, unit_axis
+from flydsl.compiler.exchange import exchanged
+from flydsl.compiler.loading import Launch, Launcher, LoadedArtifact
+from flydsl.config import core as settings
+from flydsl.config.settings import environment_text, overridden
+from flydsl.errors import FlyDSLError
+
+if TYPE_CHECKING:
+    from flydsl.compiler.artifact import Artifact
+    from flydsl.compiler.driver import Call
+    from flydsl.frontend import JitFunction
+
+__all__ = ["attempt", "record"]
+
+_ENVIRONMENT = ("FLYDSL_", "HIP_", "ROCM_", "ROCR_", "HSA_", "ARCH", "COMPILE_ONLY")
+"""Beginnings of the variables that may decide what is compiled and where it runs."""
+_WIDE = 2**31 - 1
+_SCALARS = (int, bool, float, type(None))
+
+
+class _Leaf(NamedTuple):
+    """Stands in for `ArgLeaf`."""
+
+    format: str
+    low: int | None
+    high: int | None
+
+
+class _Native(NamedTuple):
+    """Stands in for `NativeRead`, whose fields it has."""
+
+    kind: str
+    value: str
+    dtype: int
+    device: int
+    rank: int
+    alignment: int
+    unit: int
+    wide: tuple[int, ...]
+    sources: tuple[tuple[int, bool], ...]
+    type: type = object
+    function: int = 0
+
+
+class _Spec(NamedTuple):
+    """Stands in for `ArgSpec`."""
+
+    ir_type: str
+    leaves: tuple[_Leaf, ...]
+    native: _Native | None
+    static: object
+
+
+def attempt(function: JitFunction, values: Mapping[str, object]) -> Launch | None:
+    """Return a native closure for a call, or None if the full way has to be gone.
+
+    Args:
+        function: The launcher.
+        values: Arguments by parameter name.
+    """
+    if not _fresh() or not settings.ENABLE_CACHE.get():
+        return None
+    key = _key(function, values)
+    data = None if key is None else disk_cache().fetch(key)
+    if data is None:
+        return None
+    try:
+        found: Any = marshal.loads(data)
+        dotted, state, device, name, kernels, stub, implicit, specs = found
+        module, _, attribute = dotted.partition(":")
+        runtime, loaded = getattr(importlib.import_module(module), attribute)(state, device)
+        launcher = Launcher(name, kernels, MachineCode(*stub), implicit)
+        artifact = LoadedArtifact(launcher, runtime, loaded, device)
+    except (ValueError, TypeError, LookupError, ImportError, AttributeError, FlyDSLError):
+        # Another device, or a driver that is gone: the full way finds out and says so.
+        return None
+    rebuilt = [_rebuilt(spec, value) for spec, value in zip(specs, values.values(), strict=True)]
+    return artifact.direct(rebuilt)
+
+
+def record(function: JitFunction, call: Call, artifact: Artifact) -> None:
+    """Keep what a later process needs to make the same call at once, if that is possible."""
+    placement = call.placement
+    specs = list(call.specs.values())
+    readable = all(spec.native is not None or not spec.ir_type for spec in specs)
+    options = call.options
+    plain = not (options.dump_ir or options.debug_info or artifact.sites)
+    if placement is None or not readable or not plain or not settings.ENABLE_CACHE.get():
+        return
+    restart = placement.runtime.restart(artifact.code, placement.device)
+    key = None if restart is None else _key(function, call.values)
+    if restart is None or key is None:
+        return
+    stub = (artifact.stub.data, artifact.stub.entry, artifact.stub.machine)
+    state: Any = (
+        *restart,
+        placement.device,
+        artifact.launcher,
+        artifact.kernels,
+        stub,
+        artifact.implicit_stream,
+        tuple(_plain(spec) for spec in specs),
+    )
+    header = {"name": f"{function.name} (start)", "target": call.target.name}
+    disk_cache().store(key, marshal.dumps(state), header)
+
+
+def _fresh() -> bool:
+    """Whether nothing in this process has used plugins or overridden settings."""
+    manager = sys.modules.get("flydsl.plugins.manager")
+    return (manager is None or not manager.in_use()) and not overridden()
+
+
+def _key(function: JitFunction, values: Mapping[str, object]) -> str | None:
+    dependencies = function.dependencies()
+    if not dependencies.portable or function.instance is not None or overridden():
+        return None
+    parts = [
+        "start",
+        compiler_fingerprint(),
+        function.function.__module__,
+        function.qualname,
+        dependencies.digest,
+        environment_text(_ENVIRONMENT),
+    ]
+    for parameter in function.signature.parameters:
+        annotation = repr(parameter.annotation)
+        value = values[parameter.name]
+        text = _static_text(value) if parameter.constexpr else _kind_text(value)
+        if text is None or " at 0x" in annotation:
+            return None
+        parts += [annotation, text]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _static_text(value: object) -> str | None:
+    """Return text that is equal for equal compile-time values; None for unusual ones."""
+    kind = type(value)
+    if kind is float:
+        return f"float:{value.hex()}"  # type: ignore[attr-defined]
+    if kind in (int, bool, str, type(None)):
+        return f"{kind.__name__}:{value!r}"
+    if isinstance(value, tuple) and kind is tuple:
+        parts = [_static_text(item) for item in value]
+        return None if None in parts else f"({','.join(map(str, parts))})"
+    return None
+
+
+def _kind_text(value: object) -> str | None:
+    """Return what of a run-time argument is compiled in; None for unusual arguments."""
+    kind = type(value)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if (
+        kind in _SCALARS
+        or hasattr(value, "cuda_stream")
+        or name == "flydsl.expr.annotations.Stream"
+    ):
+        return name
+    seen = exchanged(value)
+    if seen is None or not seen.shape:
+        return None
+    wide = [axis for axis, extent in enumerate(seen.shape) if extent > _WIDE]
+    unit = unit_axis(seen.shape, seen.strides)
+    alignment = alignment_of(seen.address)
+    return f"{name}:{seen.dtype}:{seen.device}:{len(seen.shape)}:{alignment}:{unit}:{wide}"
+
+
+def _plain(spec: Any) -> tuple[Any, ...]:
+    """Return a specification as values that `marshal` writes."""
+    native = spec.native
+    leaves = tuple((leaf.format, leaf.low, leaf.high) for leaf in spec.leaves)
+    if native is None or not spec.ir_type:
+        return "", leaves, None
+    fields = _Native._fields[: -len(_Native._field_defaults)]
+    return spec.ir_type, leaves, tuple(getattr(native, field) for field in fields)
+
+
+def _rebuilt(plain: tuple[Any, ...], value: object) -> _Spec:
+    ir_type, leaves, fields = plain
+    native = None
+    if fields is not None:
+        seen = exchanged(value) if fields[0] == "tensor" else None
+        arguments: dict[str, Any] = dict(zip(_Native._fields, fields, strict=False))
+        function = 0 if seen is None else seen.function
+        native = _Native(**arguments, type=type(value), function=function)
+    return _Spec(ir_type, tuple(_Leaf(*leaf) for leaf in leaves), native, value)
