@@ -8,7 +8,6 @@ from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout import evaluate as ev
 from flydsl.layout import leaf
 from flydsl.layout.basis import Basis
-from flydsl.layout.inverses import right_inverse
 from flydsl.layout.layouts import Layout
 from flydsl.layout.leaf import Leaf
 from flydsl.layout.queries import size
@@ -119,16 +118,12 @@ def max_common_layout(a: object, b: object) -> Layout:
     """Return the largest v with a(v(i)) == b(v(i)) == i for every i below its size.
 
     It gives the coordinates that both layouts keep next to one another from 0 on. Of a run-time
-    extent the known divisor counts (it is positive), so v is static unless both are one object.
+    extent the known divisor counts (it is positive), so v is static.
 
     Raises:
         UserError: An operand is no plain layout, or maps to coordinates.
     """
     left, right = _operand(a), _operand(b)
-    if left is right:
-        inverse = right_inverse(left)
-        assert isinstance(inverse, Layout)
-        return inverse
     ours, theirs = _by_stride(left), _by_stride(right)
     found: list[ev.Mode] = []
     reached = 1
@@ -190,4 +185,6 @@ def max_common_vector(a: object, b: object) -> int:
     Raises:
         UserError: As `max_common_layout`.
     """
-    return leaf.divisor_of(size(max_common_layout(a, b)))
+    total = size(max_common_layout(a, b))
+    assert isinstance(total, int)
+    return total
