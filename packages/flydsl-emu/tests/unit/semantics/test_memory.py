@@ -409,6 +409,44 @@ def test_scalar_buffer_load_clips_to_the_records(arch: str, suffix: str, dwords:
     assert memory.bench.state.scalar[32 : 32 + dwords, 0, 0].tolist() == want
 
 
+@pytest.mark.opcodes("s_buffer_load_dwordx4")
+def test_scalar_buffer_load_counts_strided_records() -> None:
+    memory = Memory("global", 1)
+    start = memory.data.ctypes.data
+    for k, word in enumerate((start & 0xFFFFFFFF, start >> 32 | 4 << 16, 3, 0)):
+        memory.bench.state.scalar[16 + k] = word
+    operands = (Operand("s", 32, 4), Operand("s", 16, 4), Operand("k", 0, 1, 4))
+    memory.bench.execute(Instruction(0, 8, "SMEM", "s_buffer_load_dwordx4", "", operands))
+    words = memory.data.view(np.uint32)
+    want = [int(words[1]), int(words[2]), 0, 0]
+    assert memory.bench.state.scalar[32:36, 0, 0].tolist() == want
+
+
+@pytest.mark.parametrize("vector", [True, False])
+@pytest.mark.parametrize("scalar", [True, False])
+@pytest.mark.opcodes("scratch_load_dword scratch_store_dword")
+def test_scratch_address_forms(vector: bool, scalar: bool) -> None:
+    memory = Memory("scratch", 1)
+    bench = memory.bench
+    bench.set_exec(np.ones((WAVES, 64), bool))
+    lanes = memory.rng.integers(0, 4, (WAVES, 64)) * 4
+    bench.write(Operand("v", 8), lanes, U32)
+    bench.state.scalar[20] = 16
+    address = Operand("v", 8) if vector else Operand("off")
+    base = Operand("s", 20) if scalar else Operand("off")
+    at = np.full((WAVES, 64), 8) + (lanes if vector else 0) + (16 if scalar else 0)
+    load = (Operand("v", 40), address, base)
+    bench.execute(Instruction(0, 8, "FLAT1", "scratch_load_dword", "", load, {"offset": 8}))
+    for w in range(WAVES):
+        for lane in range(64):
+            want = int.from_bytes(memory.content(w, lane, int(at[w, lane]), 4), "little")
+            assert bench.state.vector[40, w, lane] == want
+    store = (address, Operand("v", 50), base)
+    bench.execute(Instruction(0, 8, "FLAT1", "scratch_store_dword", "", store, {"offset": 8}))
+    stored = memory.content(1, 9, int(at[1, 9]), 4)
+    assert int.from_bytes(stored, "little") == memory.values[0, 1, 9]
+
+
 def test_faults_name_wave_and_lane() -> None:
     memory = Memory("global", 1)
     memory.bench.set_exec(np.ones((WAVES, 64), bool))
