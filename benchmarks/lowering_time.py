@@ -91,9 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for size in SIZES:
             best, operations = min(lower(build, size) for _ in range(REPEATS))
             each = best / operations * 1e6
-            print(
-                f"{build.__name__:10} {operations:6} operations {best * 1e3:8.1f} ms {each:6.1f} us/op"
-            )
+            name = f"{build.__name__:10} {operations:6} operations"
+            print(f"{name} {best * 1e3:8.1f} ms {each:6.1f} us/op")
             rows.append({"name": f"{build.__name__}-{operations}", "value": each, "unit": "us/op"})
     if options.json:
         options.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
