@@ -103,7 +103,7 @@ def make_tiled_copy(atom: Any, layout_tv: Any, tile: Any) -> TiledCopyType:
                 value=have,
                 allowed=f"a multiple of {need}",
             )
-    if _distinct(layout_tv) != fl.int_tuple_product(_tile_shape(tile)):
+    if not _covers(layout_tv, static_size(tile, "the tile")):
         raise UserValueError(
             "the threads and values of a tiled copy do not cover its tile",
             code="FLY-U330",
@@ -112,13 +112,37 @@ def make_tiled_copy(atom: Any, layout_tv: Any, tile: Any) -> TiledCopyType:
     return TiledCopyType(atom, layout_tv, tile)
 
 
-def _distinct(layout: fl.Layout) -> int:
-    """Return how many coordinates a layout names, not counting repetitions (strides of 0)."""
-    count = 1
-    for extent, stride in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
-        if stride != 0:
-            count *= extent
-    return count
+def _named(layout: Any) -> list[tuple[int, int]]:
+    """Return the (stride, extent) of the modes that tell elements apart, smallest stride first."""
+    pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
+    return sorted((d, s) for s, d in pairs if s != 1 and d != 0)
+
+
+def _covers(layout: Any, size: int) -> bool:
+    """Return whether a static layout takes every value below `size`, repeated by strides of 0.
+
+    Sums of multiples cover a range without overlap only if each stride is the size covered by the
+    smaller ones (de Bruijn's number systems).
+    """
+    covered = 1
+    for stride, extent in _named(layout):
+        if stride != covered:
+            return False
+        covered *= extent
+    return covered == size
+
+
+def _apart(layout: Any) -> bool:
+    """Return whether a static layout with positive strides gives every coordinate its own value."""
+    reached = 0
+    for stride, extent in _named(layout):
+        if stride <= reached:
+            return False
+        reached += stride * (extent - 1)
+    named = 1
+    for _, extent in _named(layout):
+        named *= extent
+    return bool(named == fl.size(layout))
 
 
 def tiled_copy_tv(tiled: TiledCopyType, target_tv: fl.Layout) -> fl.Layout:
@@ -234,8 +258,42 @@ def make_tiled_mma(atom: Any, atom_layout: Any, permutation: Any = None) -> Tile
         raise UserValueError(
             "a permutation has more than three modes", code="FLY-U331", value=str(permutation)
         )
-    padded = (*modes, *(None,) * (3 - len(modes)))
-    return TiledMmaType(atom, atom_layout, fl.make_tile(*padded))
+    padded = fl.make_tile(*(*modes, *(None,) * (3 - len(modes))))
+    if not _apart(atom_layout):
+        raise UserValueError(
+            "two atoms of a tiled MMA have the same number",
+            code="FLY-U331",
+            value=str(atom_layout),
+            allowed="strides that number every place in M, N, K differently",
+        )
+    for axis, mode in enumerate(padded.modes):
+        _check_permutation(mode, "MNK"[axis], _core(atom, atom_layout, axis))
+    return TiledMmaType(atom, atom_layout, padded)
+
+
+def _core(atom: MmaAtomType, atom_layout: fl.Layout, axis: int) -> int:
+    """Return the extent along an axis that the atoms cover without a permutation."""
+    return atom.operation.shape_mnk[axis] * static_size(fl.get(atom_layout, axis))
+
+
+def _check_permutation(mode: Any, letter: str, core: int) -> None:
+    if mode is None:
+        return
+    size = static_size(mode, "a permutation")
+    if size % core:
+        raise UserValueError(
+            f"the permutation along {letter} is no whole number of atoms",
+            code="FLY-U331",
+            value=size,
+            allowed=f"a multiple of {core}",
+        )
+    if isinstance(mode, fl.Layout) and not _covers(mode, size):
+        raise UserValueError(
+            f"the permutation along {letter} does not take every place once",
+            code="FLY-U331",
+            value=str(mode),
+            allowed=f"a layout onto 0 to {size - 1}",
+        )
 
 
 def thr_layout_vmnk(tiled: TiledMmaType) -> Any:
@@ -288,8 +346,7 @@ def tile_size_mnk(tiled: TiledMmaType) -> tuple[int, int, int]:
     """Return the extents M, N, K that one step of the tiled MMA covers."""
     sizes = []
     for axis, mode in enumerate(tiled.permutation.modes):
-        atoms = static_size(fl.get(tiled.atom_layout, axis))
-        core = tiled.atom.operation.shape_mnk[axis] * atoms
+        core = _core(tiled.atom, tiled.atom_layout, axis)
         sizes.append(core if mode is None else static_size(mode))
     return sizes[0], sizes[1], sizes[2]
 

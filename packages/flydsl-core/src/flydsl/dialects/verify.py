@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flydsl.dialects import fly_types as ft
@@ -195,7 +196,7 @@ def _compare_and_swap(op: Any, kinds: list[Any]) -> None:
     _same(op.results[1].type, "i1")
 
 
-_ACCESSES = {
+_ACCESSES: Mapping[str, Callable[[Any, list[Any]], None]] = {
     "memref_load": lambda op, kinds: _same(op.result.type, _element(kinds[0])),
     "memref_store": lambda op, kinds: _same(op.operands[0].type, _element(kinds[1])),
     "memref_load_vec": lambda op, kinds: _same(op.result.type, _vector(kinds[0])),

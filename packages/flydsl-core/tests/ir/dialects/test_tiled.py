@@ -179,3 +179,61 @@ def test_a_traversal_layout_must_visit_every_tile() -> None:
     assert tiled.traversal("", L((3, 2), (2, 1)), (2, 3, 1))[1] == (0, 1, 0)
     with pytest.raises(UserError, match="every tile exactly once"):
         tiled.traversal("", L((3, 2), (2, 2)), (2, 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("layout_tv", "tile"),
+    [
+        (L((32, 8), (1, 1)), (16, 16)),  # threads and values overlap
+        (L((32, 8), (8, 2)), (16, 16)),  # a hole after every element
+        (L((32, 8), (16, 1)), (16, 16)),  # a gap between the threads
+        (L((64, 8), (8, 1)), (16, 16)),  # more than the tile
+    ],
+)
+def test_a_tiled_copy_covers_its_tile(layout_tv: fl.Layout, tile: tuple[int, int]) -> None:
+    with pytest.raises(UserError, match="FLY-U330"):
+        tiled.make_tiled_copy(COPY, layout_tv, tile)
+
+
+def test_threads_may_copy_the_same_elements() -> None:
+    made = tiled.make_tiled_copy(COPY, L(((4, 32), 8), ((0, 8), 1)), (16, 16))
+    assert fl.size(made.layout_tv) == 4 * 16 * 16
+
+
+@pytest.mark.parametrize(
+    ("atom_layout", "permutation"),
+    [
+        (L((2, 2, 1), (1, 1, 0)), None),  # two atoms with one number
+        (L((2, 2, 1), (1, 0, 0)), None),
+        (L((2, 2, 1), (1, 2, 0)), (None, None, 24)),  # one and a half atoms
+        (L((2, 2, 1), (1, 2, 0)), (16, None, None)),  # less than the two atoms along M
+        (L((2, 2, 1), (1, 2, 0)), (None, L(32, 2), None)),  # every other column
+        (L((2, 2, 1), (1, 2, 0)), (None, L((16, 2), (1, 8)), None)),  # columns twice
+    ],
+)
+def test_atoms_and_permutations_take_every_place_once(
+    atom_layout: fl.Layout, permutation: Any
+) -> None:
+    with pytest.raises(UserError, match="FLY-U331"):
+        mma(atom_layout, permutation)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_coverage_is_what_brute_force_says(seed: int) -> None:
+    import random
+
+    draw = random.Random(seed)
+    for _ in range(50):
+        shape = tuple(draw.choice([1, 2, 3, 4]) for _ in range(3))
+        stride = tuple(draw.choice([0, 1, 2, 3, 4, 6, 8, 12]) for _ in range(3))
+        values = [fl.crd2idx(i, L(shape, stride)) for i in range(fl.size(shape))]
+        size = max(values) + 1
+        # Of a mode with stride 0 every coordinate repeats what the others say.
+        repeated = len(values) // len(set(values)) * len(set(values)) == len(values)
+        whole = sorted(set(values)) == list(range(size))
+        zero = 1
+        for s, d in zip(shape, stride, strict=True):
+            zero *= s if d == 0 else 1
+        once = len(set(values)) * zero == len(values)
+        assert tiled._covers(L(shape, stride), size) == (whole and once and repeated)
+        assert tiled._apart(L(shape, stride)) <= (len(set(values)) == len(values))
