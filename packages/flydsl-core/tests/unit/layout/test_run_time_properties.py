@@ -146,6 +146,48 @@ def dynamic_common(a: fl.Layout, b: fl.Layout) -> None:
         assert fl.size(common) % fl.max_common_vector(one, two) == 0
 
 
+_BINARY = [
+    *(fl.composition, fl.max_common_layout, fl.complement, fl.logical_divide, fl.zipped_divide),
+    *(fl.tiled_divide, fl.flat_divide, fl.logical_product, fl.zipped_product, fl.tiled_product),
+    *(fl.flat_product, fl.blocked_product, fl.raked_product, fl.append, fl.prepend),
+]
+_UNARY = [
+    *(fl.coalesce, fl.right_inverse, fl.left_inverse, fl.nullspace, fl.size, fl.cosize),
+    *(fl.coshape, fl.make_layout_like, fl.make_fragment_layout_like, fl.complement),
+]
+
+
+def dynamic_same_path(a: fl.Layout, b: fl.Layout) -> None:
+    """Types are inferred with symbols and lowered with values: both must give the same text."""
+    one = fl.symbolic(a)
+    # Equal types are one object while types are inferred.
+    two = one if str(a) == str(b) else fl.symbolic(b)
+    for fn in _BINARY:
+        x, y = (fl.size(b), fl.size(two)) if fn is fl.complement else (b, two)
+        assert _outcome(fn, a, x) == _outcome(fn, one, y), fn.__name__
+        assert _outcome(fn, a, _same(a)) == _outcome(fn, one, one) or fn is fl.complement
+    for fn in _UNARY:
+        assert _outcome(fn, a) == _outcome(fn, one), fn.__name__
+    for old, new in ((16, 8), (8, 32)):
+        assert _outcome(fl.recast_layout, a, old, new) == _outcome(fl.recast_layout, one, old, new)
+
+
+def _same(a: fl.Layout) -> fl.Layout:
+    """Return a layout of equal but distinct leaves."""
+    return fl.map_leaves(lambda x: KnownLeaf(x.value, x.divisor, x.width) if _hidden(x) else x, a)
+
+
+def _hidden(x: Any) -> bool:
+    return isinstance(x, KnownLeaf)
+
+
+def _outcome(fn: Callable[..., Any], *arguments: Any) -> str:
+    try:
+        return fl.to_text(fn(*arguments))
+    except UserError as error:
+        return str(error.code)
+
+
 def dynamic_leaves(a: fl.Layout, b: fl.Layout) -> None:
     obj = fl.make_tile(a, b)
     text = fl.to_text(obj)
@@ -166,6 +208,7 @@ _DYNAMIC_CHECKS = [
     dynamic_product,
     dynamic_coordinates,
     dynamic_common,
+    dynamic_same_path,
     dynamic_recast,
     dynamic_swizzle,
     dynamic_leaves,
