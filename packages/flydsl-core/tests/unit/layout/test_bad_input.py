@@ -161,7 +161,7 @@ def test_only_user_errors_escape_from_methods(name: str, data: st.DataObject) ->
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", _METHODS)
 @given(data=st.data())
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 def test_only_user_errors_escape_from_methods_long(name: str, data: st.DataObject) -> None:
     _try_method(name, data)
 
@@ -169,7 +169,7 @@ def test_only_user_errors_escape_from_methods_long(name: str, data: st.DataObjec
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", _OPERATIONS)
 @given(data=st.data())
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 def test_only_user_errors_escape_long(name: str, data: st.DataObject) -> None:
     _try_operation(name, data)
 
