@@ -12,9 +12,9 @@ from random_functions import make_function
 from flydsl.config import scope
 
 BATCH = 32
-ARCHS = ("gfx942", "gfx950")
-# 16 batches of 32 functions: every architecture and level twice.
-CASES = [(n, ARCHS[n % 2], n // 2 % 4) for n in range(16)]
+ARCHS = ("gfx942", "gfx950", "gfx1100", "gfx1201")
+# 16 batches of 32 functions: every architecture and level once.
+CASES = [(n, ARCHS[n % 4], n // 4) for n in range(16)]
 
 
 def compare(first: int, arch: str, level: int) -> None:
