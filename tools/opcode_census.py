@@ -1,6 +1,6 @@
 """Which opcodes that kernels use have no meaning in the emulator.
 
-``PYTHONPATH=tools python -m opcode_census [arch ...]`` prints, for each architecture, the opcodes of
+``PYTHONPATH=tools python -m opcode_census [arch ...]`` prints, per architecture, the opcodes of
 its census list (``packages/flydsl-emu/tests/data/census``) that the decode table or the semantics
 lack; the exit status is 1 if there are any. A census list names what compiled kernels were seen to
 use; ``--table`` takes all opcodes of the decode table instead.

@@ -10,10 +10,12 @@ from itertools import product
 from flydsl_emu.decode.oracle import Disassembler
 from flydsl_emu.decode.table import Slot
 
-__all__ = ["Choice", "Printed", "Probe", "assignments", "fill", "match", "parse"]
+__all__ = ["WIDE_LITERAL", "Choice", "Printed", "Probe", "assignments", "fill", "match", "parse"]
 
 # Follows every probe, so that literals and DPP words have something to read: s_nop 0.
 _PADDING = (0xBF800000).to_bytes(4, "little") * 4
+# How the literal 0x12345678 and a padding word print as one number.
+WIDE_LITERAL = "0xbf80000012345678"
 _REGISTER = re.compile(r"(ttmp|[vas])(?:(\d+)|\[(\d+):(\d+)\])(\.[lh])?")
 _ENCODINGS = ("e64_dpp", "e32", "e64", "dpp", "sdwa")
 _COMMA = re.compile(r",\s*(?![^(\[]*[)\]])")
@@ -133,9 +135,9 @@ def _slot(text: str, way: Mapping[str, Choice | None]) -> Slot | None:
 
 
 def _fixed(text: str) -> Slot | None:
-    literals = {"0x12345678": "k", "0x5678": "kf"}
+    literals = {"0x12345678": ("k", 1), "0x5678": ("kf", 1), WIDE_LITERAL: ("q", 2)}
     if text in literals:
-        return Slot("lit", literals[text], 1)
+        return Slot("lit", *literals[text])
     names = {"vcc": ("vcc", 2), "exec": ("exec", 2), "m0": ("m0", 1), "scc": ("scc", 1)}
     names |= {"vcc_lo": ("vcc", 1), "exec_lo": ("exec", 1), "flat_scratch": ("flat_scratch", 2)}
     if text not in names:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from decode_tables.probe import Choice, Printed, Probe, assignments, fill, match, parse
+from decode_tables.probe import (
+    WIDE_LITERAL,
+    Choice,
+    Printed,
+    Probe,
+    assignments,
+    fill,
+    match,
+    parse,
+)
 from flydsl_emu.decode.rdna.layout import Layout, layouts
 from flydsl_emu.decode.table import Entry, Slot
 
@@ -65,7 +74,7 @@ def _entry(probe: Probe, isa: str, form: str, layout: Layout, opcode: int) -> En
         for way in assignments(_choices(form, layout)):
             filled = fill(base | extra, layout.fields, way)
             printed = probe.printed(filled, layout.size, (_LITERAL,))
-            if printed is None or printed.size != layout.size + 4 * _has_literal(printed):
+            if printed is None or printed.size != layout.size + _literal_size(printed):
                 continue
             slots = match(_without_off(printed), way)
             if slots is None:
@@ -106,8 +115,11 @@ def _preset(isa: str, form: str) -> int:
     return 0
 
 
-def _has_literal(printed: Printed) -> bool:
-    return any(o in ("0x12345678", "0x5678") for o in printed.operands)
+def _literal_size(printed: Printed) -> int:
+    """Return the bytes of the literal that the operands show."""
+    if WIDE_LITERAL in printed.operands:
+        return 8
+    return 4 * any(o in ("0x12345678", "0x5678") for o in printed.operands)
 
 
 def _without_off(printed: Printed) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class Operand:
     @property
     def constant(self) -> bool:
         """Whether the operand is a value, not a register."""
-        return self.kind in ("i", "f", "l", "k")
+        return self.kind in ("i", "f", "l", "q", "k")
 
 
 @dataclass(frozen=True, slots=True)

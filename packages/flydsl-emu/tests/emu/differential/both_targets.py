@@ -16,7 +16,7 @@ from flydsl_emu.dispatch import LoadedCode
 from flydsl_emu.execution import Allocation, Geometry
 from flydsl_rocdl.hsaco import link_object
 
-__all__ = ["THREADS", "differences", "make_inputs", "run_emulated", "run_native"]
+__all__ = ["THREADS", "device_text", "differences", "make_inputs", "run_emulated", "run_native"]
 
 Array = Any
 THREADS = 128
@@ -90,7 +90,7 @@ done:
     return "\n".join(parts)
 
 
-def _device_text(functions: Sequence[Function]) -> str:
+def device_text(functions: Sequence[Function]) -> str:
     parts = ["declare i32 @llvm.amdgcn.workitem.id.x()", _bodies(functions)]
     for n in range(len(functions)):
         parts.append(f"""
@@ -152,7 +152,7 @@ def run_emulated(functions: Sequence[Function], inputs: Array, arch: str, level:
     binding.initialize_all_asmprinters()
     target = binding.Target.from_triple(TRIPLE)
     machine = target.create_target_machine(cpu=arch, opt=level, reloc="pic")
-    module = _optimised(machine, _device_text(functions), TRIPLE, level)
+    module = _optimised(machine, device_text(functions), TRIPLE, level)
     code = LoadedCode(read_code_object(link_object(machine.emit_object(module))))
     out = np.zeros((len(functions), THREADS, OUTPUT_BYTES), np.uint8)
     for n in range(len(functions)):

@@ -16,7 +16,7 @@ __all__ = ["fixed", "halves", "packed_halves", "scalars", "sources", "vectors"]
 
 Table = Mapping[int, Operand]
 
-_SPECIAL = (230, 231, 235, 236, 237, 238, 239, 251, 252, 253, 254)
+_SPECIAL = (230, 231, 235, 236, 237, 238, 239, 251, 252, 253)
 # Bits of a constant that prints as a pattern, by style letter of the decode table.
 _PATTERN_BITS = {"": 0, "f": 0, "i": 16, "x": 32, "w": 0}
 

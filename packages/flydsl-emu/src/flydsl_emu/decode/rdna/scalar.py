@@ -45,7 +45,7 @@ def _sop_extended(form: Form, words: Sequence[int], at: int, pc: int, isa: str) 
             operands.append(literal(slot, following, form.name))
             size = 8
         elif slot.field in ("ssrc0", "ssrc1") and code == WIDE_LITERAL and isa == "gfx1250":
-            operands.append(wide_literal(slot, following, words[at + 2]))
+            operands.append(wide_literal(slot, following, words[at + 2], form.name))
             size = 12
         elif slot.field == "sdst":
             operands.append(scalars(slot.count)[word >> 16 & 127])

@@ -30,7 +30,6 @@ _SCALARS = {
     251: "src_vccz",
     252: "src_execz",
     253: "src_scc",
-    254: "src_lds_direct",
 }
 # VOP3P operations that do not choose halves of their sources.
 _WHOLE = ("v_dot4", "v_dot8")
@@ -91,7 +90,7 @@ def format_operand(operand: Operand) -> str:
     if operand.absolute:
         text = f"|{text}|"
     if operand.negate:
-        marked = operand.kind == "l" and operand.index
+        marked = operand.kind in ("l", "q") and operand.index
         plain = operand.absolute or marked or not operand.constant
         return f"-{text}" if plain else f"neg({text})"
     return text
@@ -115,7 +114,7 @@ def _plain(operand: Operand) -> str:
     if kind == "l":
         return f"lit({operand.value:#x})" if index else f"{operand.value:#x}"
     if kind == "q":
-        return f"{operand.value:#x}"
+        return f"lit64({operand.value:#x})" if index else f"{operand.value:#x}"
     return "off"
 
 

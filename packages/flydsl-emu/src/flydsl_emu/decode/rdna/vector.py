@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 from flydsl_emu.decode.instruction import Instruction, Operand
 from flydsl_emu.decode.literals import could_be_inline
 from flydsl_emu.decode.rdna.forms import NO_MODS, Form, slot_table
 from flydsl_emu.decode.rdna.operands import halves, sources
+from flydsl_emu.decode.sources import FLOATS
 from flydsl_emu.decode.table import Slot
 
 __all__ = ["DPP_CODES", "decode_short", "decode_vop3", "dpp_modifiers", "literal", "wide_literal"]
@@ -24,6 +26,9 @@ _BYTE_RESULTS = (
     "v_cvt_sr_fp8_f16",
     "v_cvt_sr_bf8_f16",
 )
+# 64-bit values that are inline constants too: -16 to -1, and numbers by their high 32 bits.
+_LEAST_INTEGER = (1 << 64) - 16
+_DOUBLES = {int.from_bytes(struct.pack(">d", n)) >> 32: n for n in FLOATS.values() if n % 0.5 == 0}
 # Operations on pairs of 16-bit numbers.
 _PACKED = ("v_pk_", "v_dot2_f32", "v_dual_dot2acc", "v_dot2acc")
 DPP_CODES = (DPP8, DPP8_FI, DPP16)
@@ -41,9 +46,22 @@ def literal(slot: Slot, value: int, name: str) -> Operand:
     return Operand("l", int(marked), slot.count, value)
 
 
-def wide_literal(slot: Slot, low: int, high: int) -> Operand:
-    """Return the 64-bit literal of a slot."""
-    return Operand("q", 0, slot.count, low | high << 32)
+def wide_literal(slot: Slot, low: int, high: int, name: str) -> Operand:
+    """Return the 64-bit literal of a slot; one that a shorter form could give prints as that.
+
+    Raises:
+        KeyError: The operand is not 64 bits wide.
+    """
+    if slot.count != 2:
+        raise KeyError(f"reserved source encoding {WIDE_LITERAL}")
+    value = low | high << 32
+    if value >= _LEAST_INTEGER:
+        return Operand("i", 0, 2, value - (1 << 64))
+    if not low and high in _DOUBLES:
+        return Operand("f", 0, 2, _DOUBLES[high])
+    if not low and "_f64" in name:
+        return Operand("l", 0, 2, high)
+    return Operand("q", int(not high), 2, value)
 
 
 def dpp_modifiers(code: int, word: int) -> dict[str, int]:
@@ -69,28 +87,38 @@ def decode_short(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -
     """Decode a VOP1, VOP2 or VOPC instruction at ``words[at]``."""
     word = words[at]
     if form.literal:
-        return _with_literal(form, word, words[at + 1], pc, isa)
+        return _with_literal(form, words, at, pc, isa)
     try:
         operands = tuple([table[word >> shift & mask] for table, shift, mask in form.plan])
     except KeyError:
+        if word & 511 == WIDE_LITERAL and isa == "gfx1250":
+            return _short_wide(form, words, at, pc, isa)
         return _short_extended(form, word, words[at + 1], pc, isa)
     kind = form.entry.format
     return Instruction(pc, 4, kind, form.name, form.encoding, operands, NO_MODS, None, (), isa)
 
 
-def _with_literal(form: Form, word: int, following: int, pc: int, isa: str) -> Instruction:
+def _with_literal(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
     """Decode a multiply-add whose literal is an operand of its own."""
+    word, following = words[at], words[at + 1]
+    size = 8
     places = {"src0": (0, 511), "vsrc1": (9, 255), "vdst": (17, 255)}
     operands = []
     kind = form.entry.format
     for slot in form.slots:
-        if slot.field == "lit" or (slot.field == "src0" and word & 511 == LITERAL):
+        if slot.kind == "q":
+            high = words[at + 2]
+            value = following | high << 32
+            short = Operand("l", 0, 2, high)
+            operands.append(Operand("q", int(not high), 2, value) if following else short)
+            size = 12
+        elif slot.field == "lit" or (slot.field == "src0" and word & 511 == LITERAL):
             operands.append(literal(slot, following, form.name))
         else:
             shift, mask = places[slot.field]
             operands.append(slot_table(kind, slot)[word >> shift & mask])
     return Instruction(
-        pc, 8, kind, form.name, form.encoding, tuple(operands), NO_MODS, None, (), isa
+        pc, size, kind, form.name, form.encoding, tuple(operands), NO_MODS, None, (), isa
     )
 
 
@@ -115,6 +143,21 @@ def _short_extended(form: Form, word: int, following: int, pc: int, isa: str) ->
         )
     mods = dpp_modifiers(code, following)
     return Instruction(pc, 8, kind, form.name, "dpp", tuple(operands), mods, None, (), isa)
+
+
+def _short_wide(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
+    """Decode a short instruction whose first source is a 64-bit literal."""
+    word = words[at]
+    operands = [
+        wide_literal(slot, words[at + 1], words[at + 2], form.name)
+        if slot.field == "src0"
+        else table[word >> shift & mask]
+        for slot, (table, shift, mask) in zip(form.slots, form.plan, strict=True)
+    ]
+    kind = form.entry.format
+    return Instruction(
+        pc, 12, kind, form.name, form.encoding, tuple(operands), NO_MODS, None, (), isa
+    )
 
 
 def _through_dpp(kind: str, slot: Slot, code: int, following: int) -> Operand:
@@ -169,6 +212,11 @@ def _vop3_modified(form: Form, words: Sequence[int], at: int, pc: int, isa: str)
                 operand = operand.modified(negate, absolute)
             operands.append(operand)
             size = 12
+            continue
+        if bits == WIDE_LITERAL and isa == "gfx1250":
+            operand = wide_literal(slot, extra, words[at + 3], form.name)
+            operands.append(operand.modified(negate, absolute) if negate or absolute else operand)
+            size = 16
             continue
         if at_source == 0 and bits in DPP_CODES:
             dpp = dpp_modifiers(bits, extra)

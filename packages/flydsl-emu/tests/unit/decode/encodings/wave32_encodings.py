@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from flydsl_emu.decode.oracle import Disassembler
 from flydsl_emu.decode.rdna.layout import Layout, layouts
-from flydsl_emu.decode.table import ARCHITECTURES, Entry, load_table
+from flydsl_emu.decode.table import ARCHITECTURES, Entry, Slot, load_table
 
 __all__ = ["EncodingSource", "Sample"]
 
 SCALARS = (*range(0, 104, 4), 106, 124, 125, 126, *range(108, 122, 4))
 CONSTANTS = (*range(128, 209), *range(240, 249), 235, 236, 237, 238, 253)
+WIDE_LITERAL = 254
 LITERAL, DPP8, DPP8_FI, DPP16 = 255, 233, 234, 250
 CONTROLS = (
     *range(0x100),
@@ -143,7 +144,7 @@ class EncodingSource:
         for slot in entry.slots:
             if slot.field in layout.fields:
                 shift, width = layout.fields[slot.field]
-                value |= self._field(entry, slot.field, slot.kind, width) << shift
+                value |= self._field(entry, slot, width) << shift
         if entry.format.startswith("FLAT") and "saddr" not in {s.field for s in entry.slots}:
             scalar = rng.choice(SCALARS) if self.isa == "gfx1250" and entry.slots else 124
             value |= scalar << layout.fields["saddr"][0]
@@ -179,8 +180,10 @@ class EncodingSource:
         value &= ~(15 << 11 | 3 << 59)
         return value | first << 11 | second >> 2 << 14 | (second & 3) << 59
 
-    def _field(self, entry: Entry, field: str, kind: str, width: int) -> int:
+    def _field(self, entry: Entry, slot: Slot, width: int) -> int:
         rng = self._random
+        field, kind = slot.field, slot.kind
+        wide = slot.count == 2 and entry.format not in ("VOP3P", "SOPC") and "fma" not in entry.name
         if field.startswith("g") and entry.format == "TENSOR":
             return rng.choice(SCALARS[:24] if field < "g2" else (*SCALARS[:24], 124))
         even = 0xFE if self.isa == "gfx1250" else 0xFF
@@ -190,8 +193,10 @@ class EncodingSource:
             return 256 + (rng.randrange(256) & even)
         if width == 9 or field.startswith("ssrc"):
             draw = rng.random()
-            if draw < 0.1:
+            if draw < 0.1 and (field.endswith("0") or self.isa != "gfx1250"):
                 return LITERAL
+            if draw < 0.15 and self.isa == "gfx1250" and wide and field.endswith("0"):
+                return WIDE_LITERAL
             return rng.choice(SCALARS) if draw < 0.6 else rng.choice(CONSTANTS)
         if width == 7 or kind == "s":
             return rng.choice(SCALARS)
@@ -251,7 +256,7 @@ class EncodingSource:
         x = entry if entry.format.endswith("X") else self._half(entry.format[:-1] + "X")
         y = entry if entry.format.endswith("Y") else self._half(entry.format[:-1] + "Y")
         pick = [rng.randrange(256) for _ in range(8)]
-        sources = [self._field(entry, "src0", "v", 9) for _ in range(2)]
+        sources = [self._field(entry, Slot("src0", "v", 1), 9) for _ in range(2)]
         second = [p if len(h.slots) > 2 else 0 for p, h in zip(pick, (x, y), strict=False)]
         if not wide:
             value = 0xC8000000 | x.opcode << 22 | y.opcode << 17 | sources[0] | second[0] << 9
