@@ -352,8 +352,23 @@ def reduced(op: str, a: Leaf, b: Leaf, width: int) -> Leaf | None:
         return None
     if op == "and" and width == 1:
         return None
-    found = _narrowed(op, a, b) if width == 64 else None
+    found = _unchanged(op, a, b)
+    if found is None and width == 64:
+        found = _narrowed(op, a, b)
     return _by_kind(op, a, b, width) if found is None else found
+
+
+def _unchanged(op: str, a: Leaf, b: Leaf) -> Leaf | None:
+    """Return the operand that neutral ones leave as it is: numbers that the bounds have found."""
+    if isinstance(a, int) and op in ("add", "mul", "or", "xor", "and"):
+        a, b = b, a
+    if not isinstance(b, int):
+        return None
+    if b == 0 and op in ("add", "sub", "or", "xor", "shl", "shr"):
+        return a
+    if b == 1 and op in ("mul", "floordiv", "ceildiv"):
+        return a
+    return 0 if b == 0 and op in ("mul", "and") else None
 
 
 def _narrow(x: Leaf) -> Leaf | None:

@@ -185,6 +185,22 @@ X, Y, Z = ("in", 0), ("in", 1), ("in", 2)
         # A small number by a constant: a product and a shift; the remainder shares them.
         (("floordiv", X, 3), (255, 0, 0), ["muli", "shrui"]),
         (("mod", X, 3), (255, 0, 0), ["muli", "shrui", "muli", "subi"]),
+        # What the bounds decide is neutral afterwards.
+        (("add", X, ("floordiv", Y, 64)), (255, 63, 0), []),
+        (("xor", X, ("shr", Y, 8)), (255, 63, 0), []),
+        (("mul", X, ("add", ("floordiv", Y, 64), 1)), (255, 63, 0), []),
+        # Digits are put together again.
+        (("add", ("mod", X, 4), ("mul", ("floordiv", X, 4), 4)), (255, 0, 0), []),
+        (
+            ("add", ("mul", ("mod", ("floordiv", X, 4), 8), 12), ("mul", ("mod", X, 4), 3)),
+            (255, 0, 0),
+            ["andi", "muli"],
+        ),
+        (
+            ("add", ("add", Y, ("mod", X, 4)), ("mul", ("floordiv", X, 4), 4)),
+            (255, 63, 0),
+            ["addi"],
+        ),
         # Constants gather.
         (("add", ("add", X, 3), 5), (255, 0, 0), ["addi"]),
         (("mul", ("mul", X, 3), 5), (255, 0, 0), ["muli"]),
