@@ -319,9 +319,11 @@ def _by_bank(banks: int) -> _Paint:
 
 def _by_conflict(report: BankReport, banks: int) -> _Paint:
     lane_at: dict[int, list[int]] = {}
+    value_at: dict[int, int] = {}
     for access in report.accesses:
-        for coordinate in access.coordinates:
+        for value, coordinate in enumerate(access.coordinates):
             lane_at.setdefault(coordinate, []).append(access.lane)
+            value_at.setdefault(coordinate, value)
 
     def paint(place: _Place, word: int, facts: tuple[tuple[str, str], ...]) -> Cell:
         bank = word % banks
@@ -334,6 +336,7 @@ def _by_conflict(report: BankReport, banks: int) -> _Paint:
         ways = report.served[access.turn][bank]
         more = (
             ("thread", ", ".join(map(str, lanes[:8])) + (", ..." if len(lanes) > 8 else "")),
+            ("value", str(value_at[place.linear])),
             ("pass", str(access.turn)),
             ("words that the bank gives in the pass", str(ways)),
         )

@@ -183,7 +183,7 @@ def test_pages_are_whole_and_need_nothing_else() -> None:
     checker.feed(page)
     assert checker.open == []
     assert checker.references == []
-    for fact in ("coordinate: (3,5)", "bank: ", "thread: 3", "pass: "):
+    for fact in ("coordinate: (3,5)", "index: ", "bank: ", "thread: 3", "value: 5", "pass: "):
         assert fact in page
 
 
