@@ -1,12 +1,13 @@
 """Compile the kernels of `kernels/` with the package of the interpreter that runs this file.
 
 Usage: ``python peer_compile.py OUTPUT``, with the environment that the package needs to compile
-without a GPU and to write its stages into ``OUTPUT/dump``. The code object of each case goes to
-``OUTPUT/<case>.hsaco``.
+without a GPU and to write its stages into ``OUTPUT/dump``. The code object of each case that is for
+the architecture named by ``ARCH`` goes to ``OUTPUT/<case>.hsaco``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -50,6 +51,8 @@ def main(output: Path) -> None:
     from kernel_cases import CASES
 
     for case in CASES:
+        if not os.environ["ARCH"].startswith(case.arches):
+            continue
         before = stages(output / "dump")
         tensors: list[Any] = [torch.from_numpy(x) for x in case.arrays(np.random.default_rng(0))]
         case.launch()(*tensors, *case.scalars)

@@ -25,8 +25,9 @@ from flydsl_emu.codeobject import Kernel, read_code_object
 from flydsl_emu.runtime import create
 
 KERNELS = Path(__file__).with_name("kernels")
-ARCHES = ("gfx942", "gfx950")
-NAMES = ("vector_add", "softmax", "rmsnorm", "tiled_gemm")
+NAMES = ("vector_add", "softmax", "rmsnorm", "tiled_gemm", "wave_gemm")
+RUNS = [(name, arch) for arch in ("gfx942", "gfx950") for name in NAMES[:4]]
+RUNS += [(name, arch) for arch in ("gfx1100", "gfx1201") for name in (*NAMES[:3], NAMES[4])]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,7 @@ def test_every_case_is_listed(cases: dict[str, Any]) -> None:
     assert tuple(cases) == NAMES
 
 
-@pytest.mark.parametrize("arch", ARCHES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "arch"), RUNS)
 def test_compiled_by_us(cases: dict[str, Any], name: str, arch: str) -> None:
     case = cases[name]
     arrays = case.arrays(np.random.default_rng(7))
@@ -50,7 +50,7 @@ def test_compiled_by_us(cases: dict[str, Any], name: str, arch: str) -> None:
     case.check(arrays)
     (report,) = reports
     assert (report.grid, report.block) == (case.grid, case.block)
-    assert (report.instructions["mfma"] > 0) == (name == "tiled_gemm")
+    assert (report.instructions["mfma"] > 0) == name.endswith("gemm")
 
 
 # The other package's code -------------------------------------------------------------------------
@@ -153,8 +153,7 @@ def run(code: bytes, arch: str, case: Any, arrays: list[Any]) -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("arch", ARCHES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "arch"), RUNS)
 def test_compiled_by_the_other_package(
     cases: dict[str, Any], peer_code: Callable[[str, str], bytes], name: str, arch: str
 ) -> None:

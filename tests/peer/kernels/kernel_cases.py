@@ -26,6 +26,7 @@ class Case:
         grid, block: Geometry that the launcher computes.
         expected: The result in float64, from the inputs.
         tolerance: Largest absolute error, from the number formats.
+        arches: Beginnings of the names of the architectures that it is for.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Case:
     block: tuple[int, int, int]
     expected: Callable[..., Array]
     tolerance: float
+    arches: tuple[str, ...] = ("gfx",)
 
     def launch(self) -> Any:
         """Return the launcher; its folder must be importable."""
@@ -106,6 +108,10 @@ CASES = (
     ),
     Case(
         "tiled_gemm", "tiled_gemm", "launch", _matrices, (GM, GN, GK), (),
-        (GM // 32, GN // 32, 1), (256, 1, 1), lambda a, b: a @ b.T, 0.0,
+        (GM // 32, GN // 32, 1), (256, 1, 1), lambda a, b: a @ b.T, 0.0, ("gfx9",),
+    ),
+    Case(
+        "wave_gemm", "wave_gemm", "launch", _matrices, (GM, GN, GK), (),
+        (GM // 32, GN // 32, 1), (128, 1, 1), lambda a, b: a @ b.T, 0.0, ("gfx11", "gfx12"),
     ),
 )  # fmt: skip

@@ -4,13 +4,14 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 BLOCK = 256
-WAVES = 4
+LANES = 32  # half a wave on gfx9, a wave on gfx11 and gfx12
+GROUPS = BLOCK // LANES
 
 
 def wave_reduce(value, combine):
-    """Combine a value over the 64 lanes of a wave."""
-    for shift in fx.range_constexpr(6):
-        value = combine(value, fx.gpu.shuffle_xor(value, 32 >> shift, 64))
+    """Combine a value over 32 lanes."""
+    for shift in fx.range_constexpr(5):
+        value = combine(value, fx.gpu.shuffle_xor(value, 16 >> shift, LANES))
     return value
 
 
@@ -18,11 +19,11 @@ def block_reduce(value, combine, scratch):
     """Combine a value over the workgroup through LDS."""
     value = wave_reduce(value, combine)
     tid = fx.thread_idx.x
-    scratch[tid // 64] = value  # the lanes of a wave write the same value
+    scratch[tid // LANES] = value  # the lanes of a group write the same value
     fx.gpu.barrier()
     total = scratch[0]
-    for wave in fx.range_constexpr(1, WAVES):
-        total = combine(total, scratch[wave])
+    for group in fx.range_constexpr(1, GROUPS):
+        total = combine(total, scratch[group])
     return total
 
 
@@ -39,8 +40,8 @@ def larger(a, b):
 @flyc.kernel
 def softmax(X: fx.Tensor, Y: fx.Tensor, columns: fx.Constexpr[int]):
     allocator = fx.SharedAllocator()
-    highest = allocator.allocate(fx.Array[fx.Float32, WAVES]).peek()
-    sums = allocator.allocate(fx.Array[fx.Float32, WAVES]).peek()
+    highest = allocator.allocate(fx.Array[fx.Float32, GROUPS]).peek()
+    sums = allocator.allocate(fx.Array[fx.Float32, GROUPS]).peek()
     row = fx.block_idx.x
     tid = fx.thread_idx.x
     values = []
@@ -69,7 +70,7 @@ def launch_softmax(
 
 @flyc.kernel
 def rmsnorm(X: fx.Tensor, W: fx.Tensor, Y: fx.Tensor, eps: fx.Float32, columns: fx.Constexpr[int]):
-    sums = fx.SharedAllocator().allocate(fx.Array[fx.Float32, WAVES]).peek()
+    sums = fx.SharedAllocator().allocate(fx.Array[fx.Float32, GROUPS]).peek()
     row = fx.block_idx.x
     tid = fx.thread_idx.x
     values = []
