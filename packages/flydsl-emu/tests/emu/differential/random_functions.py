@@ -275,6 +275,71 @@ class Builder:
         name = rng.choice(("umin", "smax", "uadd.sat", "ssub.sat"))
         return self.call(kind, f"llvm.{name}.{intrinsic_suffix(kind)}", (kind, a), (kind, b))
 
+    def unusual(self) -> str:
+        """Double-width products, remainders, exponents, classes, reductions, lane-wise choices."""
+        rng = self.rng
+        action = rng.randrange(8)
+        if action == 0:
+            name, shift = rng.choice(("sext", "zext")), rng.randrange(0, 80)
+            a, b = (self.emit("i128", f"{name} i64 {self.pick('i64')} to i128") for _ in "ab")
+            wide = self.emit("i128", f"{rng.choice(('mul', 'add', 'sub'))} i128 {a}, {b}")
+            moved = self.emit("i128", f"lshr i128 {wide}, {shift}")
+            return self.emit("i64", f"trunc i128 {moved} to i64")
+        if action == 1:
+            kind = rng.choice(FLOATS[1:])
+            return self.emit(kind, f"frem {kind} {self.pick(kind)}, {self.pick(kind)}")
+        if action == 2:
+            kind = rng.choice(FLOATS[1:])
+            raw = self.emit("i32", f"sext i8 {self.pick('i8')} to i32")
+            name = f"llvm.ldexp.{SUFFIX[kind]}.i32"
+            return self.call(kind, name, (kind, self.pick(kind)), ("i32", raw))
+        if action == 3:
+            kind, classes = rng.choice(FLOATS), rng.randrange(1, 1023)
+            # Which NaNs are quiet is not defined everywhere.
+            classes = classes & ~3 | 3 * (classes & 1)
+            name = f"llvm.is.fpclass.{SUFFIX[kind]}"
+            return self.call("i1", name, (kind, self.pick(kind)), ("i32", str(classes)))
+        if action == 4:
+            kind = rng.choice(VECTORS[:4])
+            _, element = element_of(kind)
+            name = f"llvm.vector.reduce.{rng.choice(('add', 'xor', 'umax', 'smin'))}"
+            return self.call(element, f"{name}.{intrinsic_suffix(kind)}", (kind, self.pick(kind)))
+        if action == 5:
+            kind = rng.choice(VECTORS[:4])
+            count, _ = element_of(kind)
+            a, b, c = (self.pick(kind) for _ in "abc")
+            mask = self.emit(
+                f"<{count} x i1>", f"icmp {rng.choice(('ult', 'sgt'))} {kind} {a}, {b}"
+            )
+            return self.emit(kind, f"select <{count} x i1> {mask}, {kind} {c}, {kind} {a}")
+        if action == 6:
+            narrow, wide = rng.choice((("<2 x i16>", "<2 x i32>"), ("<2 x half>", "<2 x float>")))
+            if "half" in narrow:
+                return self.emit(wide, f"fpext {narrow} {self.pick(narrow)} to {wide}")
+            name = rng.choice(("sext", "zext"))
+            return self.emit(wide, f"{name} {narrow} {self.pick(narrow)} to {wide}")
+        kind = rng.choice(("i32", "i64"))
+        swapped = self.call(kind, f"llvm.bswap.{kind}", (kind, self.pick(kind)))
+        return self.emit(kind, f"xor {kind} {swapped}, {self.pick(kind)}")
+
+    def switch(self) -> None:
+        """A jump of several ways whose arms give one value."""
+        rng, number = self.rng, self.number()
+        at = self.masked("i32", 4)
+        kind = rng.choice(INTEGERS)
+        arms = [f"case{number}_{k}" for k in range(3)]
+        ways = " ".join(f"i32 {k}, label %{arm}" for k, arm in enumerate(arms[1:]))
+        self.lines.append(f"  switch i32 {at}, label %{arms[0]} [ {ways} ]")
+        edges = []
+        for arm in arms:
+            self.label(arm)
+            outer = self.scope(rng.randint(1, 3))
+            edges.append(f"[ {self.pick(kind)}, %{self.block} ]")
+            self.values = outer
+            self.lines.append(f"  br label %after{number}")
+        self.label(f"after{number}")
+        self.emit(kind, f"phi {kind} {', '.join(edges)}")
+
     def choose(self) -> str:
         kind = self.rng.choice(INTEGERS + FLOATS + VECTORS)
         a, b = self.pick(kind), self.pick(kind)
@@ -379,13 +444,15 @@ class Builder:
                 self.vector()
             elif draw < 0.86:
                 self.choose()
+            elif draw < 0.89:
+                self.unusual()
             elif draw < 0.92 or self.depth >= 2:
                 self.load_input()
             elif draw < 0.95:
                 self.local()
             else:
                 self.depth += 1
-                self.branch() if self.rng.random() < 0.6 else self.loop()
+                self.rng.choice((self.branch, self.branch, self.loop, self.switch))()
                 self.depth -= 1
 
 
@@ -402,7 +469,7 @@ def make_function(seed: int) -> Function:
         kind = rng.choice(INTEGERS + FLOATS + VECTORS)
         known = b.values.get(kind)
         if not known:
-            kind, known = next((k, x) for k, x in b.values.items() if k != "i1" and x)
+            kind, known = next((k, x) for k, x in b.values.items() if k in BITS and k != "i1" and x)
         value = known[-1 - min(int(rng.expovariate(0.5)), len(known) - 1)]
         b.lines.append(f"  %o{slot} = getelementptr i8, ptr %out, i32 {16 * slot}")
         b.lines.append(f"  store {kind} {value}, ptr %o{slot}, align 16")

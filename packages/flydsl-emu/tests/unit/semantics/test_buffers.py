@@ -41,7 +41,7 @@ class Buffer:
     def run(
         self, name: str, count: int, index: Array | None, byte: Array | None, **mods: int
     ) -> Array:
-        address = []
+        address: list[Array] = []
         for flag, x in (("idxen", index), ("offen", byte)):
             if x is not None:
                 mods[flag] = 1

@@ -53,8 +53,8 @@ def parsed(name: str) -> Shape:
     found = SHAPE.match(name)
     assert found is not None
     kinds = found[6].split("_")
-    sizes = (int(found[at]) for at in (2, 3, 4))
-    return Shape(found[1], *sizes, int(found[5] or 1), (kinds[0], kinds[-1]))
+    m, n, k = (int(found[at]) for at in (2, 3, 4))
+    return Shape(found[1], m, n, k, int(found[5] or 1), (kinds[0], kinds[-1]))
 
 
 def element(kind: str, arch: str) -> tuple[Any, int]:
