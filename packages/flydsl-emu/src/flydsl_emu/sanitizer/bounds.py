@@ -23,6 +23,8 @@ __all__ = ["BoundsCheck"]
 
 Array = Any
 
+_ACCESSES = ("global_", "flat_", "scratch_", "buffer_", "ds_", "s_load_", "s_buffer_load_")
+_TOP = np.uint64((1 << 64) - 1)
 _HINT = "check the index arithmetic and the bounds test of this access"
 _BUFFER_HINT = "check num_records of the buffer descriptor and the index arithmetic"
 
@@ -68,7 +70,7 @@ class BoundsCheck:
 
     def _guarded(self, i: Instruction, step: Callable[[], Any]) -> Callable[[], Any]:
         """Return `step` that turns faults of accesses into findings before they end the launch."""
-        if i.format not in ("DS", "MUBUF", "SMEM") and not i.format.startswith(("FLAT", "V")):
+        if not i.name.startswith(_ACCESSES):
             return step
         buffer = i.name.startswith("buffer_")
 
@@ -103,19 +105,24 @@ class BoundsCheck:
             self._check(offsets, size, lanes, "updates")
 
     def _check(self, offsets: Array, total: int, lanes: Array | None, verb: str) -> None:
-        waves = np.repeat(np.arange(self._state.waves), self._lanes)
-        if lanes is not None:
-            waves = lanes // self._lanes
         addresses = (offsets + FIRST).view(np.uint64)
-        for base in np.unique(self._base[waves]):
-            holds = (self._starts <= base) & (base < self._ends)
-            if not holds.any():
-                continue
-            low, high = self._starts[holds].min(), self._ends[holds].max()
-            mine = self._base[waves] == base
-            bad = mine & ((addresses < low) | (addresses + np.uint64(total) > high))
-            if bad.any():
-                self._report(int(np.argmax(bad)), addresses, lanes, holds, total, verb)
+        # Per wave: the allocations that hold its base, and the range that they span together.
+        bases = self._base[:, None]
+        holds = (self._starts <= bases) & (bases < self._ends)
+        known = holds.any(axis=1)
+        low = np.where(holds, self._starts, _TOP).min(axis=1, initial=_TOP)
+        high = np.where(holds, self._ends, np.uint64(0)).max(axis=1, initial=np.uint64(0))
+        low, high = np.where(known, low, np.uint64(0)), np.where(known, high, _TOP)
+        if addresses.min() >= low.max() and addresses.max() + np.uint64(total) <= high.min():
+            return
+        waves: Array = lanes
+        if lanes is None:
+            waves = np.arange(self._state.waves * self._lanes)
+        waves = waves // self._lanes
+        bad = (addresses < low[waves]) | (addresses + np.uint64(total) > high[waves])
+        if bad.any():
+            n = int(np.argmax(bad))
+            self._report(n, addresses, lanes, holds[waves[n]], total, verb)
 
     def _report(
         self, n: int, addresses: Array, lanes: Array | None, holds: Array, total: int, verb: str
@@ -136,7 +143,7 @@ class BoundsCheck:
 
 def _base(i: Instruction) -> Operand | None:
     """Return the scalar operand that holds the base address of an access to global memory."""
-    if i.name.startswith("buffer_") and i.format == "MUBUF":
+    if i.name.startswith("buffer_"):
         return next((o for o in i.operands if o.kind == "s" and o.count == 4), None)
     if i.name.startswith("global_"):
         return next((o for o in i.operands if o.kind == "s" and o.count == 2), None)
