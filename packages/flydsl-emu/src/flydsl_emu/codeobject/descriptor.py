@@ -61,6 +61,33 @@ class KernelDescriptor:
         )
 
     @property
+    def wave32(self) -> bool:
+        """Whether waves have 32 lanes: a choice from gfx10 on, never on gfx9."""
+        return bool(self.properties >> 10 & 1)
+
+    @property
+    def dynamic_stack(self) -> bool:
+        """Whether the kernel's scratch use has no bound that the compiler knows."""
+        return bool(self.properties >> 11 & 1)
+
+    def allocated_vgprs(self, arch: str) -> int:
+        """Return the vector registers that a wave gets, accumulation registers included.
+
+        The field counts granules: of 8 registers on gfx942 and gfx950 and for waves of 32 lanes, 16
+        for those on gfx1250, 4 for waves of 64 lanes on gfx10 to gfx12 (LLVM's AMDGPU usage
+        document, ``GRANULATED_WORKITEM_VGPR_COUNT``).
+        """
+        granule = 8
+        if not arch.startswith("gfx9"):
+            granule = (16 if arch.startswith("gfx125") else 8) if self.wave32 else 4
+        return ((self.rsrc1 & 63) + 1) * granule
+
+    @property
+    def named_barriers(self) -> int:
+        """Named barriers of the workgroup (gfx1250), in units of four."""
+        return self.rsrc3 >> 14 & 7
+
+    @property
     def user_sgprs(self) -> int:
         """How many SGPRs are filled before the workgroup ids."""
         return self.rsrc2 >> 1 & 31
@@ -92,10 +119,10 @@ class KernelDescriptor:
 
     @property
     def ieee(self) -> bool:
-        """Whether minimum and maximum quieten signalling NaNs (IEEE mode)."""
+        """Whether minimum and maximum quieten signalling NaNs (IEEE mode; up to gfx11)."""
         return bool(self.rsrc1 >> 23 & 1)
 
     @property
     def dx10_clamp(self) -> bool:
-        """Whether the clamp modifier turns NaN into zero."""
+        """Whether the clamp modifier turns NaN into zero (a choice up to gfx11)."""
         return bool(self.rsrc1 >> 21 & 1)
