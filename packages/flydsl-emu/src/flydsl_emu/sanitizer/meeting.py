@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from flydsl_emu.decode import Instruction
 from flydsl_emu.numpy_tier.engine import Batch
 from flydsl_emu.sanitizer.places import Findings
 
-__all__ = ["MeetingCheck"]
+__all__ = ["MeetingCheck", "uses_named_barriers"]
 
 Array = Any
 
@@ -19,6 +19,20 @@ _BARRIERS = ("s_barrier", "s_barrier_signal", "s_barrier_signal_isfirst")
 _ENDS = ("s_endpgm", "s_endpgm_saved")
 _MEMORY = ("global_", "flat_", "buffer_", "ds_", "scratch_")
 _HINT = "move the barrier out of the condition, so that every thread of the workgroup reaches it"
+
+
+def uses_named_barriers(instructions: Iterable[Instruction]) -> bool:
+    """Whether a kernel has barriers that only some waves of the workgroup take part in.
+
+    What orders what is then a matter of which waves joined which barrier, which the checks of races
+    and barriers do not follow.
+    """
+    for i in instructions:
+        if i.name in ("s_barrier_init", "s_barrier_join"):
+            return True
+        if i.name in _BARRIERS[1:] and any(o.kind == "s" or o.value != -1 for o in i.operands):
+            return True
+    return False
 
 
 class MeetingCheck:

@@ -12,7 +12,7 @@ from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 from flydsl_emu.numpy_tier.engine import Batch
 from flydsl_emu.numpy_tier.memory import Watch
 from flydsl_emu.sanitizer.bounds import BoundsCheck
-from flydsl_emu.sanitizer.meeting import MeetingCheck
+from flydsl_emu.sanitizer.meeting import MeetingCheck, uses_named_barriers
 from flydsl_emu.sanitizer.places import Findings
 from flydsl_emu.sanitizer.races import RaceCheck
 from flydsl_emu.sanitizer.undefined import UndefinedCheck
@@ -65,7 +65,8 @@ class LaunchChecks:
             undefined = UndefinedCheck(batch, findings)
             wraps.append(undefined.wrap)
             watches.append(undefined)
-        if "race" in self._checks and len(batch.machine.local["lds"].data) > 16:
+        named = uses_named_barriers(batch.program.instructions)
+        if "race" in self._checks and not named and len(batch.machine.local["lds"].data) > 16:
             race = RaceCheck(batch, findings)
             wraps.append(race.wrap)
             watches.insert(0, race)
@@ -73,7 +74,7 @@ class LaunchChecks:
             bounds = BoundsCheck(batch, findings, self._allocations)
             wraps.append(bounds.wrap)
             watches.insert(0, bounds)
-        if "barrier" in self._checks:
+        if "barrier" in self._checks and not named:
             meeting = MeetingCheck(batch, findings)
             meeting.begin()
             wraps.append(meeting.wrap)
