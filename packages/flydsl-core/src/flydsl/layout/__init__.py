@@ -4,7 +4,8 @@ A `Layout` maps coordinates to integers by ``shape:stride``. Modules, low to hig
 known now or at run time), `basis`, `tuples` (and `products`, its checked forms), `evaluate`,
 `swizzle`, `layouts`, `composed` (objects), `modes` (surgery), `queries`, `simplify` (coalesce),
 `construct`, `compose`, `inverses` (and complement), `predicates`, `divide` (divides and products),
-`recast`, `text` (`parse`), `walk` (leaves).
+`recast`, `text` (`parse`), `walk` (leaves), and the package `drawing` (pictures), which is
+imported when something is drawn.
 
 To add a function, write it on the objects here with arithmetic from `leaf` only, so that it works
 for static, symbolic and SSA leaves alike; export it below, and list it in

@@ -72,7 +72,7 @@ class Drawable:
     __slots__ = ()
 
     def draw(self, **options: Any) -> str:
-        """Return a text picture; see `flydsl.layout.draw`."""
+        """Return a text picture and write files if asked; see `flydsl.layout.drawing.draw`."""
         # Drawing sits above this module, so it is found by name.
         module = importlib.import_module("flydsl.layout.drawing")
         return module.draw(self, **options)  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.layout import leaf
+from flydsl.layout.layouts import Drawable
 from flydsl.layout.leaf import Leaf
 from flydsl.layout.tuples import IntTuple, normalize, single_leaf
 
@@ -27,7 +28,7 @@ def _check_bits(name: str, value: object, lowest: int = 0) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Swizzle:
+class Swizzle(Drawable):
     """``S<mask,base,shift>``: x -> x xor ((x & mask bits above base+shift) >> shift).
 
     `mask` bits starting at bit base+shift are xored into those starting at bit base; with a

@@ -74,6 +74,14 @@ def test_every_element_states_its_value(text: str) -> None:
     assert re.findall(r"[0-9(][0-9(),]*", "\n".join(lines)) == shown
 
 
+def test_a_swizzle_draws_one_period() -> None:
+    assert fl.Swizzle(1, 0, 1).draw().splitlines()[3:] == [
+        "0 |0 1",
+        "1 |3 2",
+        "4 elements, indices 0 to 3",
+    ]
+
+
 def test_rows_are_mode_0_and_columns_mode_1() -> None:
     made = picture(fl.make_layout((4, 8), (8, 1)), DrawOptions())
     assert {(c.row, c.column): c.lines[0] for c in made.panels[0].cells} == {
