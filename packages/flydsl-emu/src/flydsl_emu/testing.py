@@ -58,6 +58,7 @@ class InstructionBench:
     ) -> None:
         self.arch = arch
         self.waves = waves
+        self.memory = tuple(memory)
         self.lane_count = lanes or (64 if generation(arch).unified_file else 32)
         self.state = State(waves, _VECTORS, _VECTORS, self.lane_count)
         self.lds = np.zeros((waves, lds), np.uint8)

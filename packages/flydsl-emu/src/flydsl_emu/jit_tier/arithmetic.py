@@ -235,6 +235,9 @@ class Arithmetic:
     # Bits ----------------------------------------------------------------------------------------
     def bit_and(self, a: Operand, b: Operand) -> IrValue:
         """Implement `VectorApi.bit_and`."""
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, IrValue) and x.text == "splat (i1 true)" and isinstance(y, IrValue):
+                return y if not y.uniform else IrValue(self.text(y, False), B1, False)
         return self._binary("and", a, b)
 
     def bit_or(self, a: Operand, b: Operand) -> IrValue:
@@ -318,6 +321,8 @@ class Arithmetic:
     def select(self, condition: IrValue, a: Operand, b: Operand) -> IrValue:
         """Implement `VectorApi.select`."""
         x, y = self.same(a, b)
+        if condition.text == "splat (i1 true)":
+            return IrValue(self.text(x, False), x.type, False)
         uniform = condition.uniform and x.uniform and y.uniform
         shape = self.shape(x.type, uniform)
         test = self.shape(B1, condition.uniform)

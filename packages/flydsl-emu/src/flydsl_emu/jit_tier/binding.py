@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from flydsl.errors import TargetError
@@ -34,11 +35,19 @@ class Translator:
         kernel: Kernel name, for messages.
         arch: Architecture name.
         base: Address of the kernel's first instruction.
+        mode: Value of the MODE register that the instructions run under.
     """
 
     def __init__(
-        self, v: JitMachine, registers: Registers, kernel: str, arch: str, base: int
+        self,
+        v: JitMachine,
+        registers: Registers,
+        kernel: str,
+        arch: str,
+        base: int,
+        mode: int = DEFAULT_MODE,
     ) -> None:
+        self.mode = mode
         self.v = v
         self.registers = registers
         self.operands = Operands(v, registers)
@@ -112,16 +121,10 @@ class Translator:
         if len(s.results) == 1:
             self._write(i, s, layout, 0, results)
             return results if s.results[0] == "jump" else None
-        written = [k for k in range(len(s.results)) if self._has_place(s, layout, k)]
-        values = results if isinstance(results, tuple) else (results,) * len(written)
-        for k, value in zip(written, values, strict=True):
+        values = results if isinstance(results, tuple) else (results,) * len(s.results)
+        for k, value in zip(range(len(s.results)), values, strict=True):
             self._write(i, s, layout, k, value)
         return values[-1] if s.results[-1] == "jump" else None
-
-    @staticmethod
-    def _has_place(s: Semantics, layout: Layout, k: int) -> bool:
-        kind = s.results[k].rpartition(".")[2]
-        return kind in ("scc", "exec", "execbits", "jump") or layout.result(k) is not None
 
     def _write(self, i: Instruction, s: Semantics, layout: Layout, k: int, value: Any) -> None:
         prefix, _, kind = s.results[k].rpartition(".")
@@ -135,9 +138,11 @@ class Translator:
             operand = layout.result(k)
             if operand is None:
                 return
+            if kind == "window":
+                operand = self._window(operand)
             if kind == "mask":
                 self._write_mask(i, operand.index, value)
-            elif kind == "regs":
+            elif kind in ("regs", "window"):
                 # A compare-and-swap returns half as many registers as it takes.
                 for n, x in zip(range(operand.count), value, strict=prefix != "replaced"):
                     self._write_word(i, operand, n, x, prefix != "unmasked")
@@ -195,7 +200,7 @@ class Translator:
         if high:
             low = v.bit_and(self.registers.word(operand), 0xFFFF)
             word = v.bit_or(low, v.shl(word, 16))
-        elif s.keeps_high or self.generation.keeps_half:
+        elif operand.kind != "s" and (s.keeps_high or self.generation.keeps_half):
             word = v.bit_or(v.bit_and(self.registers.word(operand), 0xFFFF0000), word)
         self._write_word(i, operand, 0, word)
 
@@ -209,6 +214,8 @@ class Translator:
             return immediate(i, operand)
         if operand is None:
             return None
+        if token == "window":
+            return self.operands.words(self._window(operand))
         if token == "regs":
             words = self.operands.words(operand)
             if words is not None and modifiers.has_dpp(i) and layout.explicit_index(k) == 0:
@@ -228,7 +235,7 @@ class Translator:
         if token == "arch":
             return self.arch
         if token == "mode":
-            return DEFAULT_MODE
+            return self.mode
         if token == "scc":
             return self.operands.condition()
         if token == "vcc":
@@ -244,9 +251,17 @@ class Translator:
         first = layout.result(0)
         if first is None:
             return []
+        if token == "oldwindow":
+            return self.operands.words(self._window(first))
         if token == "oldregs":
             return self.operands.words(first)
-        return self.operands.typed(first, TYPES[s.results[0].rpartition(".")[2]])
+        half = max(0, first.half - 1)
+        return self.operands.typed(first, TYPES[s.results[0].rpartition(".")[2]], half)
+
+    def _window(self, operand: Operand) -> Operand:
+        """Return an operand that goes on to the last vector register of the kernel."""
+        last = min(self.registers.layout.vectors, 256)
+        return replace(operand, count=last - operand.index)
 
     def _typed_source(self, i: Instruction, operand: Operand, type: Type, at: int) -> IrValue:
         if i.encoding == "sdwa":
@@ -344,6 +359,7 @@ class Translator:
         result = self._result_place(target, direct)
         arguments = ["ptr %context", f"i64 {self.v.bits(self.registers.exec())}"]
         arguments += [f"ptr {p}" for p in (*pointers, result)]
+        self.v.code.line(f"store i64 {self.v.pc}, ptr {self.v.context_field('site')}, align 8")
         self.v.routine(name, "void", *arguments)
         if direct:
             self.registers.changed(target.kind, target.index, target.count)

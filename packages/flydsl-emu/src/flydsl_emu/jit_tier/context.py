@@ -56,6 +56,7 @@ class Context(ctypes.Structure):
         entry: Block that a wave starts at.
         group: The workgroup that ran last.
         result: What the kernel function returned last.
+        site: Offset of the instruction whose routine was called last.
     """
 
     _fields_ = [
@@ -65,7 +66,7 @@ class Context(ctypes.Structure):
             "lds lds_size scratch scratch_size code readable readable_count writable "
             "writable_count read_start read_end write_start write_end counts jump kernel "
             "state_size waves lds_clear scratch_stride template ids id_count grid_x grid_y entry "
-            "group result"
+            "group result site"
         ).split()
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flydsl_emu.execution.faults import AccessFault, KernelFault
 from flydsl_emu.execution.host import Allocations
 from flydsl_emu.jit_tier.context import Context
-from flydsl_emu.jit_tier.memory import REQUIREMENT
+from flydsl_emu.jit_tier.memory import REQUIREMENT, ROUTINE
 
 __all__ = [
     "ALIGNMENT",
@@ -30,6 +30,9 @@ def fault_of(context: Context, memory: Allocations, messages: list[str]) -> Kern
     kind, size, write = context.fault, context.fault_size, bool(context.fault_write)
     address = context.fault_address
     fault: KernelFault
+    if kind >= ROUTINE:
+        text = f"the emulator does not model {messages[kind - ROUTINE]}"
+        return KernelFault(text, "FLY-T705")
     if kind >= REQUIREMENT:
         text = f"the emulator does not model {messages[kind - REQUIREMENT]}"
         return KernelFault(text, "FLY-T705")

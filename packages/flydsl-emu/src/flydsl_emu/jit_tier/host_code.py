@@ -150,6 +150,10 @@ class CodeCache:
         """Return whether something is kept under `key`."""
         return self._path(key).exists()
 
+    def forget(self, key: str) -> None:
+        """Remove what is kept under `key`."""
+        self._path(key).unlink(missing_ok=True)
+
     def load(self, key: str) -> MappedImage | None:
         """Return the image kept under `key`, or None if there is none that is whole."""
         try:

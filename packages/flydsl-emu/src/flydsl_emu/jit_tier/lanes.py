@@ -18,11 +18,13 @@ class Lanes(Arithmetic):
     Attributes:
         execution: Returns EXEC as a per-lane mask.
         pc: Offset in the kernel of the instruction that is being translated.
+        site: LLVM name of that offset where it is known at run time only.
         direct: Routines are called by name rather than through the context's table.
     """
 
     execution: Callable[[], IrValue]
     pc: int = 0
+    site: str = ""
     direct: bool = False
 
     # Routines ------------------------------------------------------------------------------------
@@ -39,6 +41,10 @@ class Lanes(Arithmetic):
             self.code.line(call)
             return ""
         return self.code.effect(call)
+
+    def place(self) -> str:
+        """Return the offset of the instruction as an argument of a routine."""
+        return f"i32 {self.site or self.pc}"
 
     def context_field(self, name: str) -> str:
         """Return the address of a field of the context."""
@@ -136,6 +142,8 @@ class Lanes(Arithmetic):
     def bits(self, mask: IrValue) -> str:
         """Return a per-lane mask as an ``i64``."""
         full = self.text(mask, False)
+        if full == "splat (i1 true)":
+            return str((1 << self.lane_count) - 1)
         if self.lane_count == 64:
             return self.code.emit(f"bitcast <64 x i1> {full} to i64")
         narrow = self.code.emit(f"bitcast <32 x i1> {full} to i32")

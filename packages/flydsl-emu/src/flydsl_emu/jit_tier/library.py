@@ -38,7 +38,6 @@ _MAKERS: dict[str, Maker] = {
     "sin": elementary_text,
     "store": store_text,
 }
-_LEVEL = 2
 
 
 class Library:
@@ -46,16 +45,21 @@ class Library:
 
     Args:
         cache: Where compiled routines are kept.
+        level: Optimisation level.
     """
 
-    def __init__(self, cache: CodeCache) -> None:
+    def __init__(self, cache: CodeCache, level: int = 2) -> None:
         self.cache = cache
+        self.level = level
         self._images: dict[str, MappedImage] = {}
         self._lock = threading.Lock()
 
     def address(self, name: str, symbol: str = "") -> int:
         """Return the address of a routine that `require` has provided."""
         return self._images[name].address(symbol or name)
+
+    def _key(self, name: str) -> str:
+        return f"routine {self.level} {name}"
 
     def require(
         self, names: Iterable[str], instructions: Mapping[str, Instruction], arch: str, lanes: int
@@ -75,14 +79,14 @@ class Library:
             for name in names:
                 if name in self._images:
                     continue
-                found = self.cache.load(f"routine {name}")
+                found = self.cache.load(self._key(name))
                 if found is None:
                     parts = ModuleParts()
                     text = self._text(name, parts, instructions, arch, lanes)
                     # A routine of a routine would need a table of its own.
                     own = self._inlined(parts)
-                    image = compiled(parts.text() + own + text + ATTRIBUTES, _LEVEL)
-                    found = self.cache.keep(f"routine {name}", image, {})
+                    image = compiled(parts.text() + own + text + ATTRIBUTES, self.level)
+                    found = self.cache.keep(self._key(name), image, {})
                 self._images[name] = found
 
     @staticmethod

@@ -11,6 +11,8 @@ from flydsl_emu.semantics.value_types import U8, U16, U32, U64
 
 __all__ = ["JitMachine"]
 
+ROUTINE = 2 << 32
+"""Kinds from here on are requirements of a routine, which has its own messages."""
 REQUIREMENT = 1 << 32
 """Fault kinds from here on are requirements: the index of the message is added."""
 
@@ -62,7 +64,7 @@ class JitMachine(Matrices, Lanes):
         result = shape if count == 1 else "{" + ", ".join([shape] * count) + "}"
         name = f"load{each}.{space}.{size}.{count}.{self.lane_count}"
         place = self._place(space, address)
-        loaded = self.routine(name, result, "ptr %context", place, active, f"i32 {self.pc}")
+        loaded = self.routine(name, result, "ptr %context", place, active, self.place())
         if count == 1:
             return [IrValue(loaded, U32, False)]
         return [self.made(f"extractvalue {result} {loaded}, {k}", U32, False) for k in range(count)]
@@ -81,7 +83,7 @@ class JitMachine(Matrices, Lanes):
         shape = self.shape(U32, False)
         data = [f"{shape} {self.text(x, False)}" for x in values]
         place = self._place(space, address)
-        self.routine(name, "void", "ptr %context", place, active, f"i32 {self.pc}", *data)
+        self.routine(name, "void", "ptr %context", place, active, self.place(), *data)
 
     def atomic(
         self,
@@ -97,8 +99,7 @@ class JitMachine(Matrices, Lanes):
         name = f"atomic.{space}.{operation}.{element.name}.{len(operands)}.{self.lane_count}"
         data = [f"{shape} {self.text(x, False)}" for x in operands]
         active = f"i64 {self._active(mask)}"
-        place = self._place(space, address)
-        pc = f"i32 {self.pc}"
+        place, pc = self._place(space, address), self.place()
         old = self.routine(name, shape, "ptr %context", place, active, pc, *data)
         return IrValue(old, element, False)
 
@@ -122,7 +123,7 @@ class JitMachine(Matrices, Lanes):
             "ptr %context",
             f"i64 {address.text}",
             f"i64 {wanted.text}",
-            f"i32 {self.pc}",
+            self.place(),
         )
         element = {1: U8, 2: U16, 4: U32}[size]
         return [
@@ -142,7 +143,7 @@ class JitMachine(Matrices, Lanes):
             return
         if message not in self.messages:
             self.messages.append(message)
-        kind = REQUIREMENT + self.messages.index(message)
+        kind = (ROUTINE if self.site else REQUIREMENT) + self.messages.index(message)
         self.fail(failed, kind)
 
     def rarely(
@@ -157,10 +158,15 @@ class JitMachine(Matrices, Lanes):
         place = self.context_field("fault")
         before = IrValue(self.code.effect(f"load i64, ptr {place}, align 8"), U64, True)
         first = self.bit_and(failed, self.eq(before, 0))
-        for name, value in (("fault", kind), ("fault_pc", self.pc), ("fault_lane", (1 << 64) - 1)):
+        where = self.const(U64, self.pc)
+        if self.site:
+            where = self.convert(IrValue(self.site, U32, True), U64)
+        lane = self.const(U64, (1 << 64) - 1)
+        values = {"fault": self.const(U64, kind), "fault_pc": where, "fault_lane": lane}
+        for name, value in values.items():
             field = self.context_field(name)
             old = IrValue(self.code.effect(f"load i64, ptr {field}, align 8"), U64, True)
-            new = self.select(first, self.const(U64, value), old)
+            new = self.select(first, value, old)
             self.code.line(f"store i64 {new.text}, ptr {field}, align 8")
         fuel = self.context_field("fuel")
         left = IrValue(self.code.effect(f"load i64, ptr {fuel}, align 8"), U64, True)

@@ -15,7 +15,7 @@ from flydsl_emu.semantics.layout import Layout
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import TYPES, U32, U64
 
-__all__ = ["outlined", "routine_name", "routine_text"]
+__all__ = ["outlined", "routine_messages", "routine_name", "routine_text"]
 
 _LARGE = (
     "v_mfma_",
@@ -45,17 +45,34 @@ def routine_name(i: Instruction, s: Semantics, arch: str, lanes: int) -> str:
     return f"op.{i.name}.{arch}.{lanes}.{digest}"
 
 
-def routine_text(name: str, i: Instruction, arch: str, lanes: int, parts: ModuleParts) -> str:
+def routine_messages(i: Instruction, arch: str, lanes: int) -> list[str]:
+    """Return the messages of what the routine of an instruction requires."""
+    messages: list[str] = []
+    routine_text("", i, arch, lanes, ModuleParts(), messages)
+    return messages
+
+
+def routine_text(
+    name: str,
+    i: Instruction,
+    arch: str,
+    lanes: int,
+    parts: ModuleParts,
+    messages: list[str] | None = None,
+) -> str:
     """Return the definition of the routine called `name`, as LLVM text.
 
     Its arguments are the context, EXEC, the addresses of the explicit sources, that of the result.
+    What it requires is added to `messages`.
     """
     s = find(i.name)
     assert s is not None
     code = FunctionBuilder(parts)
     v = JitMachine(code, lanes)
-    v.messages = []
+    v.messages = [] if messages is None else messages
     v.direct = True
+    place = v.context_field("site")
+    v.site = code.effect(f"load i32, ptr {place}, align 8")
     layout = Layout(i, s)
     active = IrValue("%exec", U64, True)
     v.execution = lambda: v.lanes(active)

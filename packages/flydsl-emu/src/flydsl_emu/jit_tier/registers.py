@@ -19,6 +19,9 @@ class Registers:
     Args:
         v: Vector API.
         layout: Where registers lie.
+
+    Attributes:
+        full: All lanes are known to execute.
     """
 
     def __init__(self, v: Arithmetic, layout: WaveLayout) -> None:
@@ -26,6 +29,7 @@ class Registers:
         self.layout = layout
         self._values: dict[Key, IrValue] = {}
         self._dirty: set[Key] = set()
+        self.full = False
 
     # Addresses -----------------------------------------------------------------------------------
     def offset(self, kind: str, index: int) -> int:
@@ -61,11 +65,13 @@ class Registers:
                 self._set((kind, index), x)
             return
         x = self.v.spread(x)
-        if masked:
+        if masked and not self.full:
             x = self.v.select(self.exec(), x, self.read(kind, index))
         self._set((kind, index), x)
 
     def _set(self, key: Key, x: IrValue) -> None:
+        if key[0] == "s" and key[1] in (EXEC, EXEC + 1):
+            self.full = False
         self._values[key] = x
         self._dirty.add(key)
 
@@ -93,6 +99,8 @@ class Registers:
 
     def exec(self) -> IrValue:
         """Return EXEC."""
+        if self.full:
+            return IrValue("splat (i1 true)", B1, False, True)
         return self.mask(EXEC)
 
     def write_bits(self, index: int, bits: IrValue) -> None:
@@ -133,5 +141,6 @@ class Registers:
 
     def forget(self) -> None:
         """Forget all values, at the begin of a block."""
+        self.full = False
         self._values.clear()
         self._dirty.clear()

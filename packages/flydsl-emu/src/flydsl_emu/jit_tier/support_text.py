@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import cast
 
@@ -43,17 +44,18 @@ def lookup_text(name: str, parts: ModuleParts) -> str:
     entries = packed.split("_")
     items = ", ".join(f"i32 {int(x, 16)}" for x in entries)
     kind = f"[{len(entries)} x i32]"
-    parts.globals["table"] = f"@table = internal constant {kind} [{items}]"
+    table = f"@table.{zlib.crc32(packed.encode()):08x}"
+    parts.globals[table] = f"{table} = internal constant {kind} [{items}]"
     lanes = int(count)
     if lanes == 1:
         return f"""
 define i32 @"{name}"(i32 %x) #0 {{
-  %place = getelementptr i32, ptr @table, i32 %x
+  %place = getelementptr i32, ptr {table}, i32 %x
   %value = load i32, ptr %place
   ret i32 %value
 }}
 """
-    return _per_lane(name, lanes, "@table", "")
+    return _per_lane(name, lanes, table, "")
 
 
 def permute_text(name: str, _parts: ModuleParts) -> str:
@@ -69,19 +71,27 @@ def _per_lane(name: str, lanes: int, table: str, first: str) -> str:
     data = f"{shape} %data, " if first else ""
     mask = f"  %masked = and {shape} %x, splat (i32 {lanes - 1})\n" if first else ""
     index = "%masked" if first else "%x"
-    steps = "\n".join(
-        f"  %i{k} = extractelement {shape} {index}, i32 {k}\n"
-        f"  %p{k} = getelementptr i32, ptr {table}, i32 %i{k}\n"
-        f"  %e{k} = load i32, ptr %p{k}\n"
-        f"  %q{k} = getelementptr i32, ptr %out, i32 {k}\n"
-        f"  store i32 %e{k}, ptr %q{k}"
-        for k in range(lanes)
-    )
     return f"""
 define {shape} @"{name}"({data}{shape} %x) #0 {{
+entry:
   %copy = alloca {shape}, align 64
+  %places = alloca {shape}, align 64
   %out = alloca {shape}, align 64
-{first}{mask}{steps}
+{first}{mask}  store {shape} {index}, ptr %places, align 64
+  br label %next
+next:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %next ]
+  %i.p = getelementptr i32, ptr %places, i64 %n
+  %i = load i32, ptr %i.p
+  %i.wide = zext i32 %i to i64
+  %e.p = getelementptr i32, ptr {table}, i64 %i.wide
+  %e = load i32, ptr %e.p
+  %o.p = getelementptr i32, ptr %out, i64 %n
+  store i32 %e, ptr %o.p
+  %n.next = add i64 %n, 1
+  %more = icmp ult i64 %n.next, {lanes}
+  br i1 %more, label %next, label %done
+done:
   %result = load {shape}, ptr %out, align 64
   ret {shape} %result
 }}

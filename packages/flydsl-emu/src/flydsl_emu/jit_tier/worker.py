@@ -25,6 +25,7 @@ from flydsl_emu.jit_tier.driver_text import DONE, EVENT, WAITING
 from flydsl_emu.jit_tier.faulting import MISSING, fault_of
 from flydsl_emu.jit_tier.kernel import CompiledKernel
 from flydsl_emu.jit_tier.library import Library
+from flydsl_emu.jit_tier.memory import ROUTINE
 from flydsl_emu.jit_tier.memory_blocks import (
     ENDED,
     HELD,
@@ -33,6 +34,7 @@ from flydsl_emu.jit_tier.memory_blocks import (
     LaunchTables,
     ThreadContext,
 )
+from flydsl_emu.jit_tier.outlining import routine_messages
 from flydsl_emu.jit_tier.translate import Translation
 
 __all__ = ["Session", "Worker"]
@@ -370,7 +372,11 @@ class Worker:
             error = translation.complaint(instruction)
             if error is not None:
                 return error
-        fault = fault_of(f, self.launch.memory, self.kernel.messages)
+        messages = self.kernel.messages
+        if f.fault >= ROUTINE and instruction is not None:
+            kernel = self.launch.kernel
+            messages = routine_messages(instruction, kernel.arch, kernel.wave_size)
+        fault = fault_of(f, self.launch.memory, messages)
         if instruction is not None:
             fault.args = (*fault.args, instruction)
         return explained(fault, self.launch, resident.index, int(f.wave))
