@@ -6,7 +6,8 @@ are immutable, so the same text means the same value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from flydsl_emu.decode.instruction import Instruction
 
@@ -46,6 +47,9 @@ class FunctionBuilder:
 
     Args:
         parts: What the module shares.
+
+    Attributes:
+        current: Label of the block that instructions go to.
     """
 
     def __init__(self, parts: ModuleParts) -> None:
@@ -54,6 +58,7 @@ class FunctionBuilder:
         self.entry: list[str] = []
         self._known: dict[str, str] = {}
         self._next = 0
+        self.current = "entry"
 
     def name(self) -> str:
         """Return a new name."""
@@ -88,11 +93,26 @@ class FunctionBuilder:
     def block(self, label: str) -> None:
         """Begin a block; nothing is known in it."""
         self._known.clear()
-        self.lines.append(f"{label}:")
+        self.join(label)
 
     def join(self, label: str) -> None:
         """Begin a block that the present one dominates: what is known stays so."""
+        self.current = label
         self.lines.append(f"{label}:")
+
+    @contextmanager
+    def branch(self, condition: str, stem: str) -> Iterator[tuple[str, str]]:
+        """Emit what the block emits for the case that a condition holds only.
+
+        Yields:
+            The label before, and the label after; nothing emitted inside is known outside.
+        """
+        inside, after = self.label(stem), self.label(f"{stem}.end")
+        before, known = self.current, dict(self._known)
+        self.line(f"br i1 {condition}, label %{inside}, label %{after}")
+        self.join(inside)
+        yield before, after
+        self._known = known
 
     def label(self, stem: str) -> str:
         """Return a new label."""

@@ -147,11 +147,21 @@ class JitMachine(Matrices, Lanes):
         self.fail(failed, kind)
 
     def rarely(
-        self, condition: IrValue, _rare: Callable[[], IrValue], usual: IrValue, what: str
+        self, condition: IrValue, rare: Callable[[], IrValue], usual: IrValue, _what: str
     ) -> IrValue:
-        """Implement `VectorApi.rarely`: the rare case is refused."""
-        self.require(self.bit_not(condition), what)
-        return usual
+        """Implement `VectorApi.rarely`."""
+        spread = self.text(usual, False)
+        with self.code.branch(condition.text, "rare") as (before, after):
+            other = rare()
+            uniform = usual.uniform and other.uniform
+            special = self.text(other, uniform)
+            inside = self.code.current
+            self.code.line(f"br label %{after}")
+        self.code.join(after)
+        shape = self.shape(usual.type, uniform)
+        common = usual.text if uniform else spread
+        text = f"phi {shape} [ {common}, %{before} ], [ {special}, %{inside} ]"
+        return IrValue(self.code.effect(text), usual.type, uniform)
 
     def fail(self, failed: IrValue, kind: int) -> None:
         """Record a fault of this instruction if `failed` (uniform) holds and there is none."""
