@@ -11,6 +11,7 @@ CODES: dict[str, str] = {
     "FLY-T704": "an instruction that the emulator does not implement",
     "FLY-T705": "the launch asks for a kernel set-up that the emulator does not provide",
     "FLY-T706": "the host cannot run what the emulator's JIT generates",
+    "FLY-T707": "llvm-mca cannot be run, or does not analyse a loop",
     "FLY-U711": "a kernel accessed memory outside every allocation of the launch",
     "FLY-U712": "a kernel accessed LDS outside its group segment",
     "FLY-U713": "waves wait for one another forever",

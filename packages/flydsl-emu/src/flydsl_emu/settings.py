@@ -9,6 +9,7 @@ from flydsl.config import Setting, parsers, setting
 __all__ = [
     "CACHE_DIR",
     "DEVICES",
+    "LLVM_MCA",
     "SANITIZE",
     "SANITIZE_ACTION",
     "STEP_LIMIT",
@@ -54,4 +55,10 @@ CACHE_DIR: Setting[Path] = setting(
     parsers.path,
     Path("~/.cache/flydsl/emulator").expanduser(),
     "where compiled kernels of the emulator are kept",
+)
+LLVM_MCA: Setting[Path | None] = setting(
+    "FLYDSL_EMU_LLVM_MCA",
+    parsers.path,
+    None,
+    "llvm-mca to analyse loops with; default: one on the path",
 )

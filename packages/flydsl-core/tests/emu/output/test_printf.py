@@ -193,7 +193,9 @@ def test_more_output_than_fits(capsys: pytest.CaptureFixture[str]) -> None:
         flood(rounds)
     lines = capsys.readouterr().out.split()
     assert len(lines) == records
-    assert lines[:65] == ["0"] * 64 + ["1"]
+    # The first wave prints its first round before anything else.
+    assert lines[:32] == ["0"] * 32
+    assert set(lines) <= {str(k) for k in range(rounds)}
     flood(1)
     assert capsys.readouterr().out == "0\n" * 64
 

@@ -32,6 +32,9 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--kernel", default="", metavar="NAME", help="only kernels that begin so")
     parser.add_argument(
+        "--mca", action="store_true", help="let llvm-mca analyse the loops of code objects"
+    )
+    parser.add_argument(
         "--run", action="store_true", dest="script", help="the file is a Python script to run"
     )
     parser.add_argument("file", help="script with --run, else a code object")
@@ -55,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             run_script(args.file, args.arguments)
         found: list[Any] = list(reports)
     else:
-        found = _static([args.file, *args.arguments])
+        found = _static([args.file, *args.arguments], args.mca)
     found = [r for r in found if r.kernel.startswith(args.kernel)]
     if not found:
         raise UserError(
@@ -68,9 +71,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _static(files: Sequence[str]) -> list[Any]:
+def _static(files: Sequence[str], analysed: bool) -> list[Any]:
     from flydsl_emu.report import static_reports
+    from flydsl_emu.report.mca import find_program
 
+    mca = find_program() if analysed else None
+    if analysed and mca is None:
+        raise UserError(
+            "llvm-mca is not installed",
+            code="FLY-U725",
+            value="--mca",
+            hint="install LLVM's tools, or name it with FLYDSL_EMU_LLVM_MCA",
+        )
     found: list[Any] = []
     for file in files:
         try:
@@ -82,7 +94,7 @@ def _static(files: Sequence[str]) -> list[Any]:
                 value=file,
                 hint="options go before the file" if file.startswith("-") else "",
             ) from error
-        found += static_reports(data)
+        found += static_reports(data, mca=mca)
     return found
 
 

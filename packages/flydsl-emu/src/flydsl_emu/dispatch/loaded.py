@@ -16,11 +16,14 @@ from flydsl_emu.execution.geometry import Geometry
 from flydsl_emu.execution.host import Allocation, Allocations
 from flydsl_emu.execution.launch import DEFAULT_STEP_LIMIT, Launch, LaunchRecord
 from flydsl_emu.execution.program import Program
+from flydsl_emu.settings import DEVICES
 
 __all__ = ["LoadedCode", "LoadedKernel"]
 
 _RELOCATION_ABS64 = 3
 _RELOCATION_RELATIVE64 = 13
+_PATIENCE = 60.0
+"""Seconds that a launch waits for launches on other emulated devices, where there are any."""
 
 
 class LoadedCode:
@@ -110,6 +113,7 @@ class LoadedKernel:
         arguments = Arguments(self.kernel, self.code.base, geometry, kernarg)
         memory = Allocations((*allocations, *arguments.ranges, self.code.range))
         launch = Launch(
-            self.program, geometry, arguments, memory, steps, observer, self.code.source_line
-        )
+            self.program, geometry, arguments, memory, steps, observer, self.code.source_line,
+            _PATIENCE if DEVICES.get() > 1 else 0.0,
+        )  # fmt: skip
         return self._tiers.run(launch)

@@ -30,6 +30,7 @@ class Launch:
         observer: Object whose ``batch(batch)`` is called before each batch of the numpy tier, or
             None.
         source: Gives the source line of a loaded address, or None if it is unknown.
+        patience: Seconds for which waves that all wait may be waiting for another device.
     """
 
     program: Program
@@ -39,6 +40,7 @@ class Launch:
     steps: int = DEFAULT_STEP_LIMIT
     observer: Any = None
     source: Callable[[int], SourceLine | None] | None = None
+    patience: float = 0.0
 
     @property
     def kernel(self) -> Kernel:

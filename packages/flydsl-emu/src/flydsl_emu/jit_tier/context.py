@@ -12,6 +12,7 @@ __all__ = [
     "END",
     "JUMP",
     "MAX_WAVES",
+    "NO_FUEL",
     "SCALARS",
     "SPLIT",
     "TABLE",
@@ -21,6 +22,9 @@ __all__ = [
     "WaveLayout",
     "at",
 ]
+
+NO_FUEL = -(1 << 62)
+"""Fuel that ends a wave's turn at the next branch; far from where subtracting would wrap around."""
 
 END, YIELD, BARRIER, JUMP, TRAP, SPLIT = -1, -2, -3, -4, -5, -6
 """What a kernel function returns; the wave's header tells where it goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from flydsl_emu.jit_tier.context import NO_FUEL
 from flydsl_emu.jit_tier.lanes import Lanes
 from flydsl_emu.jit_tier.matrices import Matrices
 from flydsl_emu.jit_tier.values import IrValue
@@ -180,5 +181,5 @@ class JitMachine(Matrices, Lanes):
             self.code.line(f"store i64 {new.text}, ptr {field}, align 8")
         fuel = self.context_field("fuel")
         left = IrValue(self.code.effect(f"load i64, ptr {fuel}, align 8"), U64, True)
-        empty = self.select(failed, self.const(U64, 1 << 63), left)
+        empty = self.select(failed, self.const(U64, NO_FUEL & (1 << 64) - 1), left)
         self.code.line(f"store i64 {empty.text}, ptr {fuel}, align 8")

@@ -8,7 +8,7 @@ from typing import cast
 
 from flydsl_emu.jit_tier.arithmetic import Arithmetic
 from flydsl_emu.jit_tier.builder import FunctionBuilder, ModuleParts
-from flydsl_emu.jit_tier.context import at
+from flydsl_emu.jit_tier.context import NO_FUEL, at
 from flydsl_emu.jit_tier.faulting import SCALAR
 from flydsl_emu.jit_tier.values import IrValue
 from flydsl_emu.semantics import elementary
@@ -163,7 +163,7 @@ _RECORD = f"""
 define internal void @record(ptr %context, i64 %kind, i32 %pc, i64 %a, i64 %lane, i64 %size,
     i64 %write) #0 {{
 entry:
-{_set("fuel", str(-(1 << 63)))}
+{_set("fuel", str(NO_FUEL))}
 {_field("fault", "before")}
   %first = icmp eq i64 %before, 0
   br i1 %first, label %note, label %done

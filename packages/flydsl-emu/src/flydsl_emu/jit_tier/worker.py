@@ -3,13 +3,15 @@
 A thread executes runs of workgroups in one block of memory. A workgroup whose waves use up their
 turns may wait for others: it keeps its memory, and the thread begins further workgroups beside it,
 twice as many whenever a round changes no register of any of them. When no thread can begin another
-workgroup and a round of each changes nothing, they wait for one another forever.
+workgroup and a round of each changes nothing, they wait for one another forever, or for a launch on
+another device, which gets some time.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +46,7 @@ Array = Any
 _SLICE = 1 << 16
 _STRIDE = 1 << 24
 _PATIENCE = 64
+_MOMENT = 0.001
 
 _RUN = ctypes.CFUNCTYPE(
     ctypes.c_uint64, *(ctypes.c_void_p,) * 3, *(ctypes.c_uint64,) * 3, use_errno=False
@@ -268,6 +271,7 @@ class Worker:
         if result == EVENT and self._settle(first, residents) == DONE:
             residents.remove(first)
         quiet = 0
+        waiting_since = time.monotonic()
         while residents and not self.session.stopped:
             since = self.session.epoch
             still = True
@@ -279,6 +283,7 @@ class Worker:
                 self._check_limit(residents)
             if not still:
                 self.session.moved()
+                waiting_since = time.monotonic()
             quiet = 0 if len(residents) == 0 else quiet + 1
             if still or quiet >= _PATIENCE:
                 quiet = 0
@@ -286,8 +291,16 @@ class Worker:
                     not self._widen(residents)
                     and still
                     and self.session.stalled(self.number, since)
+                    and not self._wait_for_others(waiting_since)
                 ):
                     raise self._deadlock(residents)
+
+    def _wait_for_others(self, since: float) -> bool:
+        """Give other devices a moment; return False when they had their time."""
+        if time.monotonic() - since >= self.launch.patience:
+            return False
+        time.sleep(_MOMENT)
+        return True
 
     def _deadlock(self, residents: list[_Resident]) -> TargetError:
         return TargetError(

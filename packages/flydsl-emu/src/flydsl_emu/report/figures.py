@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from flydsl_emu.report.mca import McaFigures
+
 __all__ = ["InstructionTraffic", "LoopReport", "Resources", "SpaceTraffic"]
 
 
@@ -88,6 +90,7 @@ class LoopReport:
         iterations: Wave executions of its first instruction.
         instructions: Wave-instructions by class.
         static_instructions: Instructions in the code by class.
+        mca: What ``llvm-mca`` says about an iteration, if it was asked.
     """
 
     start: int
@@ -97,6 +100,7 @@ class LoopReport:
     iterations: int
     instructions: Mapping[str, int]
     static_instructions: Mapping[str, int]
+    mca: McaFigures | None = None
 
     @property
     def mfma_share(self) -> float:

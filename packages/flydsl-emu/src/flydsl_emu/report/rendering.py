@@ -34,6 +34,11 @@ def _loop(loop: LoopReport) -> Iterator[str]:
         f"  {'  ' * loop.depth}loop +{loop.start:#x} to +{loop.end:#x}{place}{turns}: "
         f"{sum(counts.values())} instructions, {share(counts):.0%} MFMA: {_classes(counts)}"
     )
+    if loop.mca is not None:
+        yield (
+            f"  {'  ' * loop.depth}  llvm-mca: {loop.mca.cycles:.1f} cycles an iteration of one "
+            f"wave, matrix core busy {loop.mca.matrix_share:.0%}"
+        )
 
 
 def _accesses(accesses: tuple[InstructionTraffic, ...]) -> Iterator[str]:

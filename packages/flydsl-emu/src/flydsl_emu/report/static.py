@@ -11,6 +11,7 @@ from flydsl_emu.decode import decode
 from flydsl_emu.report.execution import class_counts, resources_of
 from flydsl_emu.report.figures import LoopReport, Resources, share
 from flydsl_emu.report.loops import find_loops
+from flydsl_emu.report.mca import analyse
 
 __all__ = ["StaticReport", "static_reports"]
 
@@ -52,11 +53,16 @@ class StaticReport:
         return static_text(self)
 
 
-def static_reports(data: bytes) -> tuple[StaticReport, ...]:
+def static_reports(data: bytes, *, mca: str | None = None) -> tuple[StaticReport, ...]:
     """Return the report of every kernel of a code object.
 
+    Args:
+        data: The code object.
+        mca: Path of ``llvm-mca`` to analyse loops with, or None.
+
     Raises:
-        TargetError: The bytes are no code object of an architecture that the emulator decodes.
+        TargetError: The bytes are no code object of an architecture that the emulator decodes, or
+            ``llvm-mca`` does not work.
     """
     code = read_code_object(data)
     lines = code.line_table()
@@ -76,6 +82,7 @@ def static_reports(data: bytes) -> tuple[StaticReport, ...]:
                     0,
                     {},
                     class_counts(inside),
+                    None if mca is None else analyse(inside, kernel.arch, mca),
                 )
             )
         waves = -(-kernel.max_threads // kernel.wave_size)

@@ -12,6 +12,7 @@ import pytest
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl_emu
+import flydsl_emu.settings
 from flydsl.config import scope
 from flydsl.errors import TargetError, UserError, UserTypeError
 
@@ -55,7 +56,8 @@ def all_reduce(
     all_reduce_kernel(table, flags, out, rank, world).launch(grid=(1,), block=(N,))
 
 
-def test_all_reduce_by_addresses() -> None:
+@pytest.mark.parametrize("tier", ["numpy", "jit"])
+def test_all_reduce_by_addresses(tier: str) -> None:
     random = np.random.default_rng(6)
     parts = [random.integers(-9, 9, N).astype(np.float32) for _ in range(DEVICES)]
     table = np.array([p.ctypes.data for p in parts], np.int64)
@@ -68,6 +70,7 @@ def test_all_reduce_by_addresses() -> None:
             with scope(
                 FLYDSL_TARGET="gfx942",
                 FLYDSL_EMU_DEVICES=DEVICES,
+                FLYDSL_EMU_TIER=tier,
                 FLYDSL_DEVICE=f"emu:{rank}",
                 FLYDSL_EMU_STEP_LIMIT=50_000_000,
             ):
@@ -84,6 +87,26 @@ def test_all_reduce_by_addresses() -> None:
     assert problems == []
     for result in results:
         assert np.array_equal(result, sum(parts))
+
+
+def test_a_rank_alone_waits_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flydsl_emu.dispatch.loaded._PATIENCE", 0.3)
+    part, out = np.zeros(N, np.float32), np.zeros(N, np.float32)
+    table = np.array([part.ctypes.data] * DEVICES, np.int64)
+    with (
+        flydsl_emu.sharing(part),
+        scope(FLYDSL_EMU_TIER="jit"),
+        pytest.raises(TargetError, match="forever") as error,
+    ):
+        all_reduce(table, np.zeros(DEVICES, np.int32), out, 0, DEVICES)
+    assert error.value.code == "FLY-U713"
+
+
+def test_a_fault_before_an_endless_loop_is_reported() -> None:
+    out, table = np.zeros(N, np.float32), np.zeros(DEVICES, np.int64)
+    with scope(FLYDSL_EMU_TIER="jit"), pytest.raises(UserError) as error:
+        all_reduce(table, np.zeros(DEVICES, np.int32), out, 0, DEVICES)
+    assert error.value.code == "FLY-U711"
 
 
 @flyc.kernel
