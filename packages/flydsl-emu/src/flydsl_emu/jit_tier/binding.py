@@ -16,7 +16,7 @@ from flydsl_emu.jit_tier.values import IrValue
 from flydsl_emu.semantics import modifiers
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.generation import generation
-from flydsl_emu.semantics.layout import Layout, immediate, source_half
+from flydsl_emu.semantics.layout import Layout, immediate, lacks_clamp, source_half
 from flydsl_emu.semantics.modes import DEFAULT_MODE
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
@@ -86,6 +86,8 @@ class Translator:
             self._dual(i)
             return None
         s = self.semantics(i)
+        if lacks_clamp(i, s):
+            raise self._missing(i, f"clamp on `{i.name}`")
         if outlined(s):
             self._outlined(i, s)
             return None
@@ -178,8 +180,6 @@ class Translator:
                 x = modifiers.output_scale(v, x, i.mods["omod"])
             if i.mods.get("clamp", 0):
                 x = modifiers.clamp(v, x, type)
-        elif i.mods.get("clamp") and s.saturating is None and i.format in ("VOP3", "VOP2"):
-            raise self._missing(i, f"clamp on `{i.name}`")
         if i.encoding == "sdwa" and operand.kind == "v" and i.mods.get("dst_sel", 6) != 6:
             word = v.convert(v.cast(x, U16), U32) if x.type.bits == 16 else v.cast(x, U32)
             old = self.registers.word(operand)

@@ -22,7 +22,7 @@ from flydsl_emu.numpy_tier.operands import Fixed, Getter, Operands, called, mapp
 from flydsl_emu.semantics import modifiers
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.generation import generation
-from flydsl_emu.semantics.layout import Layout, immediate, source_half
+from flydsl_emu.semantics.layout import Layout, immediate, lacks_clamp, source_half
 from flydsl_emu.semantics.modes import DEFAULT_MODE, INDEX_MODE, clamps_nan
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
@@ -72,6 +72,12 @@ class Binder:
                 code="FLY-T704",
                 value=f"pc {i.pc:#x}: {i}",
                 hint="report the instruction, or compile for another architecture",
+            )
+        if lacks_clamp(i, found):
+            raise TargetError(
+                f"kernel {self.kernel!r}: the emulator does not implement clamp on `{i.name}`",
+                code="FLY-T704",
+                value=f"pc {i.pc:#x}: {i}",
             )
         return found
 
@@ -357,12 +363,6 @@ class Binder:
 
                 write = modified
             return flushing_writer(machine, write, type, self.mode)
-        elif i.mods.get("clamp") and s.saturating is None and i.format in ("VOP3", "VOP2"):
-            raise TargetError(
-                f"kernel {self.kernel!r}: the emulator does not implement clamp on `{i.name}`",
-                code="FLY-T704",
-                value=f"pc {i.pc:#x}: {i}",
-            )
         return write
 
     def _half_writer(self, i: Instruction, s: Semantics, operand: Operand) -> Writer:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flydsl_emu.decode.instruction import Instruction, Operand
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
+from flydsl_emu.semantics.value_types import TYPES
 
-__all__ = ["Layout", "immediate", "returns_old", "source_half"]
+__all__ = ["Layout", "immediate", "lacks_clamp", "returns_old", "source_half"]
 
 
 def returns_old(i: Instruction) -> bool:
@@ -16,6 +17,14 @@ def returns_old(i: Instruction) -> bool:
 def immediate(i: Instruction, operand: Operand | None) -> int:
     """Return the value of an immediate: an operand, or the field of a control instruction."""
     return i.mod("simm16") if operand is None else int(operand.value)
+
+
+def lacks_clamp(i: Instruction, s: Semantics) -> bool:
+    """Return whether an instruction asks to clamp an integer result that cannot saturate."""
+    if not i.mods.get("clamp") or s.saturating is not None:
+        return False
+    kinds = (TYPES.get(token.rpartition(".")[2]) for token in s.results)
+    return any(kind is not None and kind.kind in "ui" for kind in kinds)
 
 
 def source_half(i: Instruction, operand: Operand, at: int) -> int:

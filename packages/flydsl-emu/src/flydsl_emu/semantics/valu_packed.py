@@ -11,7 +11,7 @@ from flydsl_emu.semantics.modes import clamps_nan, flushed, flushes
 from flydsl_emu.semantics.modifiers import clamp
 from flydsl_emu.semantics.registry import define, opcode
 from flydsl_emu.semantics.valu_integer import saturating_add, saturating_sub
-from flydsl_emu.semantics.value_types import F16, F32, F64, I16, U16, U32, Type
+from flydsl_emu.semantics.value_types import F16, F32, F64, I16, I32, I64, U16, U32, Type
 
 __all__: list[str] = []
 
@@ -128,10 +128,38 @@ def _dot(fields: Callable[..., list[Value]], bits: int) -> Callable[..., Value]:
     return call
 
 
+def _saturating_dot(
+    fields: Callable[..., list[Value]], bits: int, type: Type
+) -> Callable[..., Value]:
+    bottom = 0 if type is U32 else -(1 << 31)
+
+    def call(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
+        total = v.convert(c, I64)
+        for x, y in zip(fields(v, a, bits), fields(v, b, bits), strict=True):
+            total = v.add(total, v.mul(v.convert(x, I64), v.convert(y, I64)))
+        bounded = v.max(v.min(total, v.const(I64, bottom + (1 << 32) - 1)), v.const(I64, bottom))
+        return v.convert(bounded, type)
+
+    return call
+
+
 for _bits, _count in ((16, 2), (8, 4), (4, 8)):
-    define(f"v_dot{_count}_i32_i{_bits}", "i32 = u32 u32 i32", _dot(_signed_fields, _bits))
-    define(f"v_dot{_count}_u32_u{_bits}", "u32 = u32 u32 u32", _dot(_unsigned_fields, _bits))
-    define(f"v_dot{_count}c_i32_i{_bits}", "i32 = u32 u32 old", _dot(_signed_fields, _bits))
+    for _fields, _type, _letter in ((_signed_fields, I32, "i"), (_unsigned_fields, U32, "u")):
+        _t = _type.name
+        _exact = _saturating_dot(_fields, _bits, _type)
+        define(
+            f"v_dot{_count}_{_t}_{_letter}{_bits}",
+            f"{_t} = u32 u32 {_t}",
+            _dot(_fields, _bits),
+            saturating=_exact,
+        )
+        if _type is I32:
+            define(
+                f"v_dot{_count}c_i32_i{_bits}",
+                "i32 = u32 u32 old",
+                _dot(_fields, _bits),
+                saturating=_exact,
+            )
 
 
 def _float_dot(to_float: Callable[..., Value]) -> Callable[..., Value]:

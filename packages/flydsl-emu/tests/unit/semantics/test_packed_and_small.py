@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from flydsl.errors import TargetError
 from flydsl_emu.decode import Instruction, Operand
 from flydsl_emu.semantics.small_floats import (
     BF6,
@@ -225,6 +226,32 @@ def test_accumulating_integer_dot(name: str) -> None:
         half = 1 << bits - 1
         total += ((x ^ half) - half) * ((y ^ half) - half)
     assert np.array_equal(got, total.astype(np.uint32).view(np.int32))
+
+
+@pytest.mark.parametrize("sign", ["i", "u"])
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_integer_dot_clamp_saturates(sign: str, bits: int) -> None:
+    name = f"v_dot{32 // bits}_{sign}32_{sign}{bits}"
+    rng = np.random.default_rng(bits)
+    a, b = (rng.integers(0, 2**32, (WAVES, 64), dtype=np.uint32) for _ in range(2))
+    edges = [0, 5, 2**31 - 1, -(2**31)] if sign == "i" else [0, 5, 2**32 - 1, 2**32 - 9]
+    c = rng.choice(edges, (WAVES, 64)).astype(f"{sign}4" if sign == "u" else "i4")
+    (got,) = InstructionBench("gfx942", WAVES).evaluate(name, a, b, c, mods={"clamp": 1})
+    low = -(2**31) if sign == "i" else 0
+    for lane in range(64):
+        total = int(c[1, lane])
+        for at in range(0, 32, bits):
+            x, y = (int(v[1, lane]) >> at & (1 << bits) - 1 for v in (a, b))
+            if sign == "i":
+                x, y = ((q ^ 1 << bits - 1) - (1 << bits - 1) for q in (x, y))
+            total += x * y
+        assert int(got[1, lane]) == min(max(total, low), low + 2**32 - 1)
+
+
+def test_clamp_that_is_not_modelled_is_refused() -> None:
+    bench = InstructionBench("gfx942", WAVES)
+    with pytest.raises(TargetError, match="clamp"):
+        execute(bench, "v_pk_mul_lo_u16", *(Operand("v", k) for k in (20, 10, 11)), clamp=1)
 
 
 @pytest.mark.opcodes("v_pk_fmac_f16")
