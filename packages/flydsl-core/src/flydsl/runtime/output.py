@@ -64,7 +64,6 @@ RECORD_WORDS = 4
 CAPACITY, HEAD, TAIL, DROPPED = 1, 2, 3, 4
 COMPLETE = 1 << 62
 _MAGIC = 0x31_5455_4F_594C46  # "FLYOUT1"
-_WORD = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
