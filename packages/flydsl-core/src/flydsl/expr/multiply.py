@@ -407,7 +407,6 @@ def gemm(
     *,
     traversal_order: Any = None,
     traversal_layout: Any = None,
-    atom_callback: Callable[[MmaAtom, tuple[int, int, int]], MmaAtom] | None = None,
     **state: Any,
 ) -> None:
     """Multiply fragments: d = a b + c, unrolled over the modes after the first.
@@ -420,8 +419,8 @@ def gemm(
         c: Like `d`, and may be `d`. The first step of each (m, n) adds to it, later ones to `d`.
         traversal_order: `GemmTraversalOrder`; default NMK (N innermost, K outermost).
         traversal_layout: Static layout: step -> tile number, M fastest, then N, then K.
-        atom_callback: Called with the atom and (m, n, k) of each step; returns the atom to use.
-        **state: State fields of the atom.
+        **state: State fields of the atom; and ``atom_callback``, called with the atom and (m, n, k)
+            of each step, which returns the atom to use.
 
     Raises:
         UserError: Ranks or sizes do not fit, an operand is not in registers, or both an order and a
@@ -430,6 +429,7 @@ def gemm(
     from flydsl.dialects import fly
 
     order = _order_name(traversal_order)
+    atom_callback = state.pop("atom_callback", None)
     (a, scale_a), (b, scale_b) = _data_and_scale(a), _data_and_scale(b)
     operands = _tensors(d, a, b, c)
     with located():

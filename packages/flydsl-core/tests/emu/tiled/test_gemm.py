@@ -13,6 +13,22 @@ from flydsl.errors import UserError
 ORDERS = [order.name for order in fx.GemmTraversalOrder]
 
 
+class Plan:
+    """Compile-time choices by name; every instance is compiled anew."""
+
+    def __init__(self, items=()):
+        self.items = dict(items)
+
+    def __getitem__(self, name):
+        return self.items[name]
+
+    def __setitem__(self, name, value):
+        self.items[name] = value
+
+    def get(self, name, default=None):
+        return self.items.get(name, default)
+
+
 def view(tensor, rows, columns):
     """Return a row-major view of known shape."""
     return fx.make_view(fx.get_iter(tensor), fx.make_layout((rows, columns), (columns, 1)))
@@ -20,7 +36,7 @@ def view(tensor, rows, columns):
 
 @flyc.kernel
 def product_kernel(
-    A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, shape: fx.Constexpr[tuple], plan: fx.Constexpr[object]
+    A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, shape: fx.Constexpr[tuple], plan: fx.Constexpr[Plan]
 ):
     m, n, k = shape
     thread = fx.thread_idx.x
@@ -45,25 +61,9 @@ def product_kernel(
 @flyc.jit
 def product(
     A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, shape: fx.Constexpr[tuple],
-    threads: fx.Constexpr[int], plan: fx.Constexpr[object],
+    threads: fx.Constexpr[int], plan: fx.Constexpr[Plan],
 ):  # fmt: skip
     product_kernel(A, B, C, shape, plan).launch(grid=1, block=threads)
-
-
-class Plan:
-    """Compile-time choices by name; every instance is compiled anew."""
-
-    def __init__(self, items=()):
-        self.items = dict(items)
-
-    def __getitem__(self, name):
-        return self.items[name]
-
-    def __setitem__(self, name, value):
-        self.items[name] = value
-
-    def get(self, name, default=None):
-        return self.items.get(name, default)
 
 
 def check(plan, shape, threads, dtype=np.float16, seed=0):
@@ -223,7 +223,7 @@ def refusals(mma, copy, a, c):
 
 
 @flyc.kernel
-def facts_kernel(found: fx.Constexpr[object]):
+def facts_kernel(found: fx.Constexpr[Plan]):
     mma = fx.make_tiled_mma(
         fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, fx.Float16)),
         fx.make_layout((2, 2, 1), (1, 2, 0)),
@@ -244,7 +244,7 @@ def facts_kernel(found: fx.Constexpr[object]):
 
 
 @flyc.jit
-def facts(found: fx.Constexpr[object]):
+def facts(found: fx.Constexpr[Plan]):
     facts_kernel(found).launch(grid=1, block=256)
 
 

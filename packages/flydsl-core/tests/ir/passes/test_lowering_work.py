@@ -56,7 +56,8 @@ def work(build: Callable[[Any, Any, int], None], count: int) -> int:
     function = module.body.operations[0].regions[0].blocks[0].operations[0]
     block = function.regions[0].blocks[0]
     with context, ir.Location.unknown(), ir.InsertionPoint(block.operations[0]):
-        build(*block.arguments, count)
+        tensor, index = block.arguments
+        build(tensor, index, count)
     calls = 0
 
     def count_calls(frame: Any, event: str, _argument: Any) -> None:
