@@ -151,6 +151,8 @@ def _from_signature(s: Semantics, layout: Layout, operands: int, to_lds: bool, w
             implicit_defs += _SCC
         elif kind in ("exec", "execbits"):
             implicit_defs += _EXEC[:words]
+        elif kind == "m0":
+            implicit_defs += _M0
         operand = layout.result(k)
         if operand is not None:
             defs.append(operand.index)

@@ -8,7 +8,7 @@ becomes an address, decides a branch or EXEC, or is stored to global memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from flydsl_emu.numpy_tier.state import pack_mask
 from flydsl_emu.sanitizer.access_roles import Roles, is_lane_crossing, roles_of
 from flydsl_emu.sanitizer.places import Findings
 from flydsl_emu.sanitizer.register_shadow import RegisterShadow
-from flydsl_emu.sanitizer.registers import SCALAR, effects, register_name
+from flydsl_emu.sanitizer.registers import AGPR, SCALAR, effects, register_name
 
 __all__ = ["UndefinedCheck"]
 
@@ -69,6 +69,7 @@ class UndefinedCheck:
             name: np.full(len(local.data), 0xFF, np.uint8)
             for name, local in batch.machine.local.items()
         }
+        self._indexed = frozenset(_indexed(batch.program.instructions))
         self._replaying = False
         self._stored: tuple[_Plan, list[Array]] | None = None
         self._position = 0
@@ -94,6 +95,8 @@ class UndefinedCheck:
             roles_of(i, e),
         )
         dirty = self.shadow.dirty
+        if i.pc in self._indexed:
+            return self._anywhere(plan, step)
         run = self._memory_step if plan.roles is not None else self._plain_step
         if name.startswith("s_cbranch"):
             run = self._branch
@@ -106,6 +109,22 @@ class UndefinedCheck:
             return run(plan, step)
 
         return checked
+
+    def _anywhere(self, plan: _Plan, step: Step) -> Step:
+        """Return a step that counts all registers from its result on as written.
+
+        Which one is written is in a register, and a value that is written must not count as
+        undefined.
+        """
+        lowest = min((r for r in plan.defs if r < AGPR), default=AGPR)
+
+        def run() -> Any:
+            result = step()
+            above = [r for r in self.shadow.dirty if lowest <= r < AGPR]
+            self.shadow.define([*plan.defs, *above], self._state.mask)
+            return result
+
+        return run
 
     def _ending(self, step: Step) -> Step:
         def run() -> Any:
@@ -405,6 +424,16 @@ class UndefinedCheck:
         )
         hint = "write the value on every path that leads here"
         self.findings.report("FLY-U734", text, spot, None, hint)
+
+
+def _indexed(instructions: Sequence[Instruction]) -> Iterator[int]:
+    """Yield the addresses of instructions whose registers are relative to an index."""
+    on = False
+    for i in instructions:
+        if i.name.startswith("s_set_gpr_idx"):
+            on = i.name != "s_set_gpr_idx_off"
+        elif i.name.startswith("v_movrel") or (on and i.name.startswith("v_")):
+            yield i.pc
 
 
 class _Replay:
