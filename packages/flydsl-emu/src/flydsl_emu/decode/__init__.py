@@ -1,9 +1,10 @@
-"""Instruction decoding for gfx942 and gfx950, table driven, in pure Python.
+"""Instruction decoding for all architectures, table driven, in pure Python.
 
 `decode` turns code bytes into `Instruction` objects and ``str(instruction)`` prints one as LLVM's
-disassembler does. `generate` probes LLVM to write the tables under ``data``; `oracle` is LLVM's own
-disassembler, for tests. A new architecture is a table and, where its encodings differ, one more
-format function beside `vector.py`, `scalar.py` and `memory.py`.
+disassembler does. The tables under ``data`` are made by ``tools/decode_tables``, which probes LLVM;
+`oracle` is LLVM's own disassembler, for that tool and for tests. gfx9 is decoded by `vector`,
+`scalar` and `memory`; gfx11 and later by the package `rdna`. A new architecture is a table, an
+entry of `table.ARCHITECTURES` and, where its encodings differ, a layout or format function.
 """
 
 from __future__ import annotations

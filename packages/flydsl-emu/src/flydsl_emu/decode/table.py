@@ -6,8 +6,14 @@ A table is a text file in ``decode/data``, one line an opcode::
     VOP2 25 v_add_co_u32 e32 vdst:v1 =vcc2 src0:v1 vsrc1:v1
 
 The columns are format, opcode, mnemonic, encoding suffix (``-`` for none) and the operands in
-assembler order. An operand is ``field:`` and register class with count, or ``=`` and a fixed
-register with count. `flydsl_emu.decode.generate` writes these files.
+assembler order. An operand is ``field:`` and kind with count, or ``=`` and a fixed register with
+count. ``tools/decode_tables`` writes these files by probing LLVM.
+
+Kinds are ``v`` vector, ``a`` accumulation and ``s`` scalar registers, ``h`` halves of vector
+registers, and immediate fields: ``k`` decimal, ``x`` hexadecimal, ``q`` 64-bit literal, ``m``
+message, ``r`` hardware register. A letter after the kind of a source says how its constants print:
+``f`` numbers of 16 bits, ``i`` patterns of 16 bits, ``x`` patterns of 32 bits, ``w`` numbers of 32
+bits in a pair of registers.
 """
 
 from __future__ import annotations
