@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flydsl_emu.decode.literals import could_be_inline
-from flydsl_emu.decode.rdna.text import format_wave32, truth_table
+from flydsl_emu.decode.printing.wave32 import format_wave32, truth_table
 from flydsl_emu.decode.swizzle import swizzle_text
 
 if TYPE_CHECKING:

@@ -2,12 +2,10 @@
 
 `layout` says where fields are, `operands` maps field contents to operands, `forms` joins both with
 the decode table of an architecture, and one module for each group of encodings does the rest.
-`text` prints what LLVM prints.
 """
 
 from __future__ import annotations
 
 from flydsl_emu.decode.rdna.decoder import decoder_of
-from flydsl_emu.decode.rdna.text import format_wave32
 
-__all__ = ["decoder_of", "format_wave32"]
+__all__ = ["decoder_of"]

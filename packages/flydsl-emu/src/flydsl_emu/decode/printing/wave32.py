@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from flydsl_emu.decode.rdna.names import control_text, version_text
-from flydsl_emu.decode.rdna.policy import memory_modifiers
-from flydsl_emu.decode.rdna.products import matrix_modifiers
+from flydsl_emu.decode.printing.names import control_text, version_text
+from flydsl_emu.decode.printing.policy import memory_modifiers
+from flydsl_emu.decode.printing.products import matrix_modifiers
 from flydsl_emu.decode.registers import NULL
 
 if TYPE_CHECKING:
