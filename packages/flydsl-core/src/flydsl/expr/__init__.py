@@ -2,8 +2,8 @@
 
 Values: `numeric` (numbers), `vector`, `layouts`, `tuple_functions`, `layout_functions` and
 `layout_questions` (algebra), `pointers`, `tensors`, `storage` and `shared` (memory), `annotations`.
-Operations: `copying`, `gathering`, `tiling`, `multiply`, `atomics`, `gpu`, `output`, `math_ops`,
-`extremes`, `arith`, `fast` (fast-math flags), `static` (compile-time control).
+Operations: `copying`, `gathering`, `tiling`, `multiply`, `gemms`, `atomics`, `gpu`, `output`,
+`math_ops`, `extremes`, `arith`, `fast` (fast-math flags), `static` (compile-time control).
 Inside: `ambient` (the trace in progress), `emit` and `locations` (operations and where they come
 from), `wrapping` (IR values as DSL values), `values`, `stored`, `lanes`, `enums`.
 
@@ -38,6 +38,7 @@ from flydsl.expr.enums import (
 from flydsl.expr.extremes import max, maximumf, maxnumf, min, minimumf, minnumf
 from flydsl.expr.fast import FastMathFlags, fastmath
 from flydsl.expr.gathering import gather, scatter
+from flydsl.expr.gemms import gemm, mma_atom_call
 from flydsl.expr.gpu import (
     barrier, block_dim, block_id, block_idx, grid_dim, known_block_size, lane_id,
     num_warp_threads, shuffle, shuffle_down, shuffle_idx, shuffle_up, shuffle_xor, thread_id,
@@ -73,7 +74,7 @@ from flydsl.expr.math_ops import (
     sinh, sqrt, tan, tanh, trunc,
 )  # fmt: skip
 from flydsl.expr.multiply import (
-    MmaAtom, ThrMma, TiledMma, UniversalFMA, gemm, make_mma_atom, make_tiled_mma, mma_atom_call,
+    MmaAtom, ThrMma, TiledMma, UniversalFMA, make_mma_atom, make_tiled_mma,
 )  # fmt: skip
 from flydsl.expr.numeric import (
     BFloat16, Boolean, Float16, Float32, Float4E2M1FN, Float64, Float6E2M3FN, Float6E3M2FN,
