@@ -155,7 +155,7 @@ def flat_atomic(space: str, operation: str, type: Type) -> Callable[..., object]
     def call(
         v: VectorApi, i: Instruction, address: Value, data: list[Value], base: Value | None = None
     ) -> object:
-        where = flat_address(v, i, address, base)
+        where = flat_address(v, i, address, base, type.bits // 8)
         old = v.atomic(space, operation, where, _elements(v, data, type), None)
         return _registers(v, old, type) if returns_old(i) else ()
 

@@ -28,7 +28,7 @@ from flydsl_emu.semantics.small_floats import (
 )
 from flydsl_emu.semantics.value_types import F32, F64, I32, U32
 
-__all__: list[str] = []
+__all__ = ["unpacked_codes"]
 
 _F8F6F4 = (FP8, BF8, FP6, BF6, FP4)
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_(.+)$")
@@ -74,10 +74,12 @@ def _bytes(v: VectorApi, registers: Sequence[Value]) -> list[Value]:
 
 def _small(v: VectorApi, registers: Sequence[Value], form: Format) -> list[Value]:
     """Return packed small floats as ``F64`` elements."""
-    return [v.convert(decode(v, form, code), F64) for code in _codes(v, registers, form.bits)]
+    return [
+        v.convert(decode(v, form, code), F64) for code in unpacked_codes(v, registers, form.bits)
+    ]
 
 
-def _codes(v: VectorApi, registers: Sequence[Value], bits: int) -> list[Value]:
+def unpacked_codes(v: VectorApi, registers: Sequence[Value], bits: int) -> list[Value]:
     """Return the fields of `bits` bits packed in registers, in order."""
     codes = []
     for at in range(0, 32 * len(registers) - bits + 1, bits):
@@ -265,7 +267,7 @@ def _elements(
         fields = (sign_extend(v, x, 8) for x in _bytes(v, registers))
         return [v.convert(x, F64) for x in fields]
     to_float = half_to_f32 if kind == "f16" else bf16_to_f32
-    return [v.convert(to_float(v, x), F64) for x in _codes(v, registers, 16)]
+    return [v.convert(to_float(v, x), F64) for x in unpacked_codes(v, registers, 16)]
 
 
 def _smfmac(name: str) -> Callable[..., object]:

@@ -42,7 +42,7 @@ _ARITHMETIC = 0x1FF
 
 _MODE_REGISTER = 1
 _APERTURES = 15
-_ZERO_REGISTERS = frozenset((4, 20))
+_ZERO_REGISTERS = frozenset((4, 20, 28))
 _SMALLEST = {F16.name: 2.0**-14, F32.name: 2.0**-126, F64.name: 2.0**-1022}
 _INDEX_CHANGES = frozenset(
     ("s_set_gpr_idx_on", "s_set_gpr_idx_off", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx")

@@ -15,12 +15,14 @@ __all__: list[str] = []
 _WIDTHS = {"dword": 1, "dwordx2": 2, "dwordx4": 4, "dwordx8": 8, "dwordx16": 16}
 
 
-def _offset(v: VectorApi, i: Instruction, register: Value) -> Value:
-    """Return immediate and register offset together, as ``U64``."""
+def _offset(v: VectorApi, i: Instruction, register: Value, size: int) -> Value:
+    """Return immediate and register offset together, as ``U64``, for an access of `size` bytes."""
     last = i.operands[-1]
     if last.kind == "k":
         return v.const(U64, int(last.value))
     offset = v.convert(register, U64)
+    if i.mod("scale_offset"):
+        offset = v.mul(offset, size)
     if "offset" in i.mods:
         wide = v.cast(v.convert(v.const(I32, i.mods["offset"]), I64), U64)
         offset = v.add(offset, wide)
@@ -29,7 +31,7 @@ def _offset(v: VectorApi, i: Instruction, register: Value) -> Value:
 
 def _load(count: int) -> Callable[..., list[Value]]:
     def call(v: VectorApi, i: Instruction, base: Value, register: Value) -> list[Value]:
-        address = v.add(base, _offset(v, i, register))
+        address = v.add(base, _offset(v, i, register, 4 * count))
         return v.load_scalar(v.bit_and(address, ~3 & (1 << 64) - 1), count)
 
     return call
@@ -45,7 +47,7 @@ def _limit(v: VectorApi, descriptor: list[Value]) -> Value:
 def _buffer_load(count: int) -> Callable[..., list[Value]]:
     def call(v: VectorApi, i: Instruction, descriptor: list[Value], register: Value) -> list[Value]:
         base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
-        offset = v.bit_and(_offset(v, i, register), ~3 & (1 << 64) - 1)
+        offset = v.bit_and(_offset(v, i, register, 4 * count), ~3 & (1 << 64) - 1)
         limit = _limit(v, descriptor)
         valid = [v.le(v.add(offset, 4 * k + 4), limit) for k in range(count)]
         return v.load_scalar(v.add(base, offset), count, valid)
@@ -60,7 +62,7 @@ def _extended(v: VectorApi, x: Value, size: int, signed: bool) -> list[Value]:
 
 def _narrow_load(size: int, signed: bool) -> Callable[..., list[Value]]:
     def call(v: VectorApi, i: Instruction, base: Value, register: Value) -> list[Value]:
-        (loaded,) = v.load_scalar(v.add(base, _offset(v, i, register)), 1, None, size)
+        (loaded,) = v.load_scalar(v.add(base, _offset(v, i, register, size)), 1, None, size)
         return _extended(v, loaded, size, signed)
 
     return call
@@ -69,7 +71,7 @@ def _narrow_load(size: int, signed: bool) -> Callable[..., list[Value]]:
 def _narrow_buffer_load(size: int, signed: bool) -> Callable[..., list[Value]]:
     def call(v: VectorApi, i: Instruction, descriptor: list[Value], register: Value) -> list[Value]:
         base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
-        offset = _offset(v, i, register)
+        offset = _offset(v, i, register, size)
         valid = [v.le(v.add(offset, size), _limit(v, descriptor))]
         (loaded,) = v.load_scalar(v.add(base, offset), 1, valid, size)
         return _extended(v, loaded, size, signed)

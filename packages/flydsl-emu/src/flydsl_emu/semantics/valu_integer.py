@@ -10,7 +10,7 @@ from flydsl_emu.semantics.bits import extract, join64, sign_extend, split64
 from flydsl_emu.semantics.registry import define, opcode
 from flydsl_emu.semantics.value_types import I16, I32, I64, U16, U32, U64, Type
 
-__all__ = ["median", "saturating_add", "saturating_sub"]
+__all__ = ["bit_table", "median", "saturating_add", "saturating_sub"]
 
 
 def _swapped(name: str) -> Callable[..., Value]:
@@ -299,7 +299,8 @@ def _perm(v: VectorApi, high: Value, low: Value, selector: Value) -> Value:
     return result
 
 
-def _bitop3(v: VectorApi, i: Instruction, a: Value, b: Value, c: Value) -> Value:
+def bit_table(v: VectorApi, i: Instruction, a: Value, b: Value, c: Value) -> Value:
+    """Return the bits that a three-operand table (modifier ``bitop3``) gives."""
     table = i.mod("bitop3")
     result = None
     for row in range(8):
@@ -313,8 +314,8 @@ def _bitop3(v: VectorApi, i: Instruction, a: Value, b: Value, c: Value) -> Value
     return v.bit_xor(a, a) if result is None else result
 
 
-define("v_bitop3_b32", "u32 = inst u32 u32 u32", _bitop3)
-define("v_bitop3_b16", "u16 = inst u16 u16 u16", _bitop3)
+define("v_bitop3_b32", "u32 = inst u32 u32 u32", bit_table)
+define("v_bitop3_b16", "u16 = inst u16 u16 u16", bit_table)
 
 
 # Counting ----------------------------------------------------------------------------------------

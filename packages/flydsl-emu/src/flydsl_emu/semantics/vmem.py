@@ -10,7 +10,7 @@ from flydsl_emu.semantics.api import Value, VectorApi
 from flydsl_emu.semantics.bits import sign_extend
 from flydsl_emu.semantics.buffers import BufferAccess
 from flydsl_emu.semantics.registry import define
-from flydsl_emu.semantics.value_types import U32, U64
+from flydsl_emu.semantics.value_types import I32, I64, U32, U64
 
 __all__ = ["flat_address", "scratch_address"]
 
@@ -90,15 +90,25 @@ def _wrapped(offset: int) -> int:
 
 
 # Addresses ---------------------------------------------------------------------------------------
-def flat_address(v: VectorApi, i: Instruction, address: Value, base: Value | None) -> Value:
-    """Return the ``U64`` address of a global or flat access."""
-    full = address if base is None else v.add(base, v.convert(address, U64))
+def flat_address(
+    v: VectorApi, i: Instruction, address: Value, base: Value | None, size: int
+) -> Value:
+    """Return the ``U64`` address of a global or flat access to `size` bytes.
+
+    On gfx1250 the offset beside a scalar base is signed, and may count accesses (scale_offset).
+    """
+    full = address
+    if base is not None:
+        offset = v.convert(address, U64)
+        if i.isa == "gfx1250":
+            offset = v.cast(v.convert(v.cast(address, I32), I64), U64)
+        full = v.add(base, v.mul(offset, size) if i.mod("scale_offset") else offset)
     offset = i.mod("offset")
     return v.add(full, _wrapped(offset)) if offset else full
 
 
 def scratch_address(
-    v: VectorApi, i: Instruction, address: Value | None, base: Value | None
+    v: VectorApi, i: Instruction, address: Value | None, base: Value | None, _size: int = 0
 ) -> Value:
     """Return the ``U32`` byte offset into the lane's private segment."""
     total = v.const(U32, i.mod("offset") & 0xFFFFFFFF)
@@ -113,7 +123,7 @@ def _load(space: str, access: Access, address_of: Callable[..., Value]) -> Calla
     def call(
         v: VectorApi, i: Instruction, old: list[Value], address: Value, base: Value | None = None
     ) -> object:
-        where = address_of(v, i, address, base)
+        where = address_of(v, i, address, base, access.size * access.count)
         loaded = v.load(space, where, access.size, access.count)
         return finish_load(v, access, loaded, old)
 
@@ -124,7 +134,7 @@ def _store(space: str, access: Access, address_of: Callable[..., Value]) -> Call
     def call(
         v: VectorApi, i: Instruction, address: Value, data: list[Value], base: Value | None = None
     ) -> object:
-        where = address_of(v, i, address, base)
+        where = address_of(v, i, address, base, access.size * access.count)
         v.store(space, where, access.size, stored(v, access, data))
         return ()
 
@@ -205,7 +215,7 @@ def _to_lds(space: str, access: Access, address_of: Callable[..., Value]) -> Cal
     def call(
         v: VectorApi, i: Instruction, m0: Value, address: Value, base: Value | None = None
     ) -> object:
-        where = address_of(v, i, address, base)
+        where = address_of(v, i, address, base, access.size * access.count)
         loaded = finish_load(v, access, v.load(space, where, access.size, access.count), ())
         v.store("lds", _lds_destination(v, i, m0, width), 4, loaded)
         return ()

@@ -1,4 +1,4 @@
-"""WMMA and SWMMAC, the matrix instructions of gfx11 and gfx12 (they ignore EXEC).
+"""WMMA and SWMMAC, the matrix instructions of gfx11 and later (they ignore EXEC).
 
 Layout (AMD's ISA guides): row i of A and column j of B lie in lane ``i % 16``. On gfx11 a lane
 holds all 16 k and both halves of the wave hold the same; on gfx12 lanes 0 to 15 hold the lower half
@@ -6,6 +6,8 @@ of k and lanes 16 to 31 the upper one. Row r of the result lies on gfx11 in regi
 (``r // 4`` with 64 lanes), lanes ``16 * (r % 2)`` and up; on gfx12 in element ``r % 8``, lanes
 ``16 * (r // 8)`` and up. 16-bit results are one to a register on gfx11, in the half that op_sel
 chooses, and two to a register on gfx12.
+
+gfx1250 has larger k; which k a lane's elements are does not matter there, because A and B agree.
 
 Integers: neg_lo says which of A and B are signed, clamp saturates. Floats: neg_lo and neg_hi negate
 the low and high elements of A and B; for C they mean negation and absolute value.
@@ -28,33 +30,40 @@ from flydsl_emu.semantics.bits import (
     sign_extend,
 )
 from flydsl_emu.semantics.generation import generation
+from flydsl_emu.semantics.matrix import unpacked_codes
 from flydsl_emu.semantics.matrix_plan import MatrixPlan, Side
 from flydsl_emu.semantics.registry import define
-from flydsl_emu.semantics.small_floats import BF8, FP8, decode
+from flydsl_emu.semantics.small_floats import BF6, BF8, FP4, FP6, FP8, decode
 from flydsl_emu.semantics.value_types import B1, F16, F32, F64, I32, U16, U32
 
 __all__: list[str] = []
 
-_BITS = {"f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "iu8": 8, "iu4": 4}
+_BITS = {"f32": 32, "f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "iu8": 8, "iu4": 4}
+_BITS |= {"fp6": 6, "bf6": 6, "fp4": 4}
 _SMALL = {"fp8": FP8, "bf8": BF8}
+_ANY_SMALL = {**_SMALL, "fp6": FP6, "bf6": BF6, "fp4": FP4}
+_F8F6F4 = ("fp8", "bf8", "fp6", "bf6", "fp4")
 _VALUES, _COPIED = Side("values"), Side("values", replicated=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """One mnemonic: result type, k, element types of A and B."""
+    """One mnemonic: result type, k, element types of A, B and (if another) of C."""
 
     result: str
     k: int
     a: str
     b: str
+    c: str = ""
 
 
 # Operands ----------------------------------------------------------------------------------------
 def _element(v: VectorApi, code: Value, kind: str, signed: int) -> Value:
     """Return the ``F64`` value of the bits of one element."""
-    if kind in _SMALL:
-        return v.convert(decode(v, _SMALL[kind], code), F64)
+    if kind in _ANY_SMALL:
+        return v.convert(decode(v, _ANY_SMALL[kind], code), F64)
+    if kind == "f32":
+        return v.convert(v.cast(code, F32), F64)
     if kind[0] == "i":
         whole = sign_extend(v, code, _BITS[kind]) if signed else v.cast(code, I32)
         return v.convert(whole, F64)
@@ -67,11 +76,8 @@ def _elements(
     """Return the elements of A (`side` 0) or B (1) that a lane holds, in order of k."""
     bits = _BITS[kind]
     signed = i.mod("neg_lo") >> side & 1
-    values = [
-        _element(v, extract(v, word, at, bits), kind, signed)
-        for word in registers
-        for at in range(0, 32, bits)
-    ]
+    codes = registers if bits == 32 else unpacked_codes(v, registers, bits)
+    values = [_element(v, code, kind, signed) for code in codes]
     if bits == 16:
         flips = (i.mod("neg_lo") >> side & 1, i.mod("neg_hi") >> side & 1)
         values = [v.neg(x) if flips[n % 2] else x for n, x in enumerate(values)]
@@ -156,7 +162,7 @@ def _multiply(
     )
     if exact:
         return v.matrix_multiply(*sides, _spread(c, plan.results), plan)
-    addends = _accumulators(v, i, c, shape.result, plan.results, not copied)
+    addends = _accumulators(v, i, c, shape.c or shape.result, plan.results, not copied)
     sums = v.matrix_multiply(*sides, addends, plan)
     return _results(v, i, sums, shape.result, old, not copied)
 
@@ -223,7 +229,46 @@ def _shapes(k: int, integers: Sequence[tuple[int, str]]) -> list[_Shape]:
     return found + [_Shape("i32", n, kind, kind) for n, kind in integers]
 
 
+def _any_small(
+    v: VectorApi, i: Instruction, a: list[Value], b: list[Value], c: list[Value]
+) -> object:
+    """Multiply elements of up to 8 bits, whose formats the instruction names."""
+    kinds = [_F8F6F4[i.mod(name) % len(_F8F6F4)] for name in ("a_fmt", "b_fmt")]
+    # Elements of one width meet their partners wherever their k lie; public sources do not tell
+    # where elements of different widths lie.
+    alike = _BITS[kinds[0]] == _BITS[kinds[1]]
+    v.require(v.const(B1, alike), f"the product of {kinds[0]} and {kinds[1]}")
+    count = min(32 * len(x) // _BITS[kind] for x, kind in zip((a, b), kinds, strict=True))
+    sides = [_elements(v, i, x, kinds[n], n)[:count] for n, x in enumerate((a, b))]
+    shape = _Shape("f32", 2 * count, *kinds)
+    return _multiply(v, i, shape, (sides[0], sides[1]), c, c, False)
+
+
+def _gfx1250_shapes() -> list[_Shape]:
+    found = [_Shape("f32", 4, "f32", "f32"), _Shape("i32", 64, "iu8", "iu8")]
+    for kind in ("f16", "bf16"):
+        found += [_Shape("f32", 32, kind, kind), _Shape(kind, 32, kind, kind)]
+    found.append(_Shape("bf16", 32, "bf16", "bf16", "f32"))
+    found += [
+        _Shape(result, k, x, y)
+        for result in ("f32", "f16")
+        for k in (64, 128)
+        for x in _SMALL
+        for y in _SMALL
+    ]
+    return found
+
+
 def _define() -> None:
+    for shape in _gfx1250_shapes():
+        kinds = shape.a if shape.a not in _SMALL else f"{shape.a}_{shape.b}"
+        result = "bf16f32" if shape.c else shape.result
+        define(
+            f"v_wmma_{result}_16x16x{shape.k}_{kinds}",
+            "unmasked.regs = inst arch oldregs regs regs regs",
+            _wmma(shape),
+        )
+    define("v_wmma_f32_16x16x128_f8f6f4", "unmasked.regs = inst regs regs regs", _any_small)
     for shape in _shapes(16, ((16, "iu8"), (16, "iu4"), (32, "iu4"))):
         kinds = shape.a if shape.a not in _SMALL else f"{shape.a}_{shape.b}"
         define(

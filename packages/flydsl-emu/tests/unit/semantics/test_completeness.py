@@ -12,7 +12,7 @@ from flydsl_emu.semantics.catalogue import MODULES
 from flydsl_emu.semantics.registry import REGISTRY
 
 HERE = Path(__file__).parent
-ARCHITECTURES = ("gfx942", "gfx950", "gfx1100", "gfx1201")
+ARCHITECTURES = ("gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 
 
 def implemented() -> set[str]:

@@ -346,7 +346,15 @@ NEW: dict[str, Reference] = {
     "s_sub_nc_u64": lambda a, b: a - b,
     "s_mul_u64": lambda a, b: a * b,
     "s_pack_hl_b32_b16": lambda a, b: a >> 16 | (b & 65535) << 16,
+    "v_add_nc_u64": lambda a, b: a + b,
+    "v_sub_nc_u64": lambda a, b: a - b,
+    "v_mul_u64": lambda a, b: a * b,
+    "v_mad_u32": lambda a, b, c: a * b + c,
+    "v_mad_nc_u64_u32": lambda a, b, c: a * b + c,
+    "v_mad_nc_i64_i32": lambda a, b, c: a * b + c,
 }
+for _t in ("u64", "i64"):
+    NEW |= {f"v_max_{_t}": max, f"v_min_{_t}": min}
 for _bits in (32, 64):
     NEW[f"s_and_not1_b{_bits}"] = lambda a, b, n=_bits: flag(a & ~b, n)
     NEW[f"s_or_not1_b{_bits}"] = lambda a, b, n=_bits: flag(a | ~b, n)

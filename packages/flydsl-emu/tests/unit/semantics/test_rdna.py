@@ -104,8 +104,8 @@ def bf16_codes(x: Array) -> Array:
     codes = np.stack([low - 1, low, low + 1]).astype(np.uint32)
     values = (codes << np.uint32(16)).view(np.float32).astype(np.float64)
     distance = np.abs(values - x)
-    tie = distance + (codes & 1) * 1e-300
-    return np.take_along_axis(codes, tie.argmin(0)[None], 0)[0]
+    odd = np.where(distance == distance.min(0), codes & 1, 2)
+    return np.take_along_axis(codes, odd.argmin(0)[None], 0)[0]
 
 
 @pytest.mark.opcodes("v_pk_max_num_f16 v_pk_min_num_f16 v_pk_maximum_f16 v_pk_minimum_f16")

@@ -16,7 +16,7 @@ from flydsl_emu.testing import InstructionBench
 
 Array = Any
 A, B, C, D, X = 16, 40, 64, 96, 120
-BITS = {"f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "iu8": 8, "iu4": 4}
+BITS = {"f32": 32, "f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "iu8": 8, "iu4": 4}
 TYPES = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
@@ -34,6 +34,11 @@ FLOATS = [
 SMALL = [("f32", 16, x, y) for x in ("fp8", "bf8") for y in ("fp8", "bf8")]
 INTEGERS = [("i32", 16, "iu8", "iu8"), ("i32", 16, "iu4", "iu4")]
 GFX11 = [("gfx1100", *s) for s in FLOATS + INTEGERS]
+GFX1250 = [("gfx1250", "f32", 4, "f32", "f32"), ("gfx1250", "i32", 64, "iu8", "iu8")]
+GFX1250 += [("gfx1250", r, 32, x, y) for r, _, x, y in FLOATS]
+GFX1250 += [
+    ("gfx1250", r, k, x, y) for r in ("f32", "f16") for k in (64, 128) for _, _, x, y in SMALL
+]
 GFX12 = [("gfx1201", *s) for s in [*FLOATS, *SMALL, *INTEGERS, ("i32", 32, "iu4", "iu4")]]
 SPARSE = [(r, 32, a, b) for r, _, a, b in [*FLOATS, *SMALL, *INTEGERS]] + [
     ("i32", 64, "iu4", "iu4")
@@ -93,6 +98,14 @@ class Scene:
                     place[16 * (column // (k // 2)) + row, column % (k // 2)] = matrix[row, column]
         return self.put(first, bits, place)
 
+    def operand_across_words(self, first: int, matrix: Array, bits: int) -> None:
+        """Write rows of 128 elements of any width, half of them in each half of the wave."""
+        for lane in range(32):
+            row = matrix[lane % 16, 64 * (lane // 16) : 64 * (lane // 16 + 1)]
+            number = sum(int(code) << bits * k for k, code in enumerate(row))
+            for word in range(64 * bits // 32):
+                self.bench.state.vector[first + word, 0, lane] = number >> 32 * word & 0xFFFFFFFF
+
     def where(self, row: int, column: int) -> tuple[int, int]:
         """Return lane and element of the accumulator."""
         if self.old:
@@ -147,7 +160,7 @@ def check(got: Array, a: Array, b: Array, c: Array, kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "arch", "result", "k", "x", "y"),
-    [(title("wmma", *case[1:]), *case) for case in GFX11 + GFX12],
+    [(title("wmma", *case[1:]), *case) for case in GFX11 + GFX12 + GFX1250],
 )
 def test_dense(name: str, arch: str, result: str, k: int, x: str, y: str) -> None:
     rng = np.random.default_rng(zlib.crc32(f"{arch}{result}{k}{x}{y}".encode()))
@@ -293,3 +306,49 @@ def test_sparse(name: str, result: str, k: int, x: str, y: str) -> None:
     )
     scene.run(name, sizes, mods)
     check(scene.result(result), a, b.T, c, result)
+
+
+@pytest.mark.opcodes("v_wmma_bf16f32_16x16x32_bf16")
+def test_narrow_result_of_a_wide_accumulator() -> None:
+    rng = np.random.default_rng(9)
+    scene = Scene("gfx1250")
+    (a_bits, a), (b_bits, b) = codes("bf16", rng, (16, 32)), codes("bf16", rng, (16, 32))
+    c = rng.normal(0, 3, (16, 16)).astype(np.float32)
+    sizes = scene.operand(A, a_bits, 16), scene.operand(B, b_bits, 16), scene.accumulator(C, c)
+    registers = [Operand("v", D, 4), Operand("v", A, sizes[0]), Operand("v", B, sizes[1])]
+    name = "v_wmma_bf16f32_16x16x32_bf16"
+    scene.bench.execute(
+        Instruction(0, 8, "VOP3P", name, "", (*registers, Operand("v", C, sizes[2])), {})
+    )
+    check(scene.result("bf16"), a, b.T, c, "bf16")
+
+
+ANY = ("float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
+
+
+@pytest.mark.opcodes("v_wmma_f32_16x16x128_f8f6f4")
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (1, 0), (0, 1), (2, 2), (3, 2), (4, 4)])
+def test_formats_that_the_instruction_names(first: int, second: int) -> None:
+    rng = np.random.default_rng(first)
+    bits = (8, 8, 6, 6, 4)
+    scene = Scene("gfx1250")
+    sides, registers = [], [Operand("v", D, 8)]
+    for base, index in ((A, first), (B, second)):
+        values = rng.normal(0, 1, (16, 128)).astype(getattr(ml_dtypes, ANY[index]))
+        sides.append(values.astype(np.float64))
+        raw = values.view(np.uint8).astype(np.uint32)
+        scene.operand_across_words(base, raw, bits[index])
+        registers.append(Operand("v", base, 64 * bits[index] // 32))
+    c = rng.normal(0, 3, (16, 16)).astype(np.float32)
+    registers.append(Operand("v", C, scene.accumulator(C, c)))
+    mods = {"a_fmt": first, "b_fmt": second}
+    name = "v_wmma_f32_16x16x128_f8f6f4"
+    scene.bench.execute(Instruction(0, 8, "VOP3P", name, "", tuple(registers), mods))
+    check(scene.result("f32"), sides[0], sides[1].T, c, "f32")
+
+
+def test_formats_of_different_widths_are_refused() -> None:
+    registers = (Operand("v", D, 8), Operand("v", A, 16), Operand("v", B, 8), Operand("v", C, 8))
+    name, mods = "v_wmma_f32_16x16x128_f8f6f4", {"b_fmt": 4}
+    with pytest.raises((KernelFault, FlyDSLError), match="fp8 and fp4"):
+        Scene("gfx1250").bench.execute(Instruction(0, 8, "VOP3P", name, "", registers, mods))
