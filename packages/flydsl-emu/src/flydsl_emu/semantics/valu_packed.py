@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.bits import bf16_to_f32, extract, half_to_f32, high16, low16, sign_extend
+from flydsl_emu.semantics.bits import (
+    bf16_to_f32,
+    extract,
+    half_to_f32,
+    high16,
+    low16,
+    pack16,
+    sign_extend,
+)
 from flydsl_emu.semantics.modes import clamps_nan, flushed, flushes
 from flydsl_emu.semantics.modifiers import clamp
 from flydsl_emu.semantics.registry import define, opcode
@@ -119,8 +127,18 @@ def _unsigned_fields(v: VectorApi, x: Value, bits: int) -> list[Value]:
     return [extract(v, x, at, bits) for at in range(0, 32, bits)]
 
 
+def _chosen_halves(v: VectorApi, i: Instruction, k: int, x: Value, bits: int) -> Value:
+    """Return a source of a dot product; of 16-bit elements op_sel chooses the halves."""
+    select = (i.mod("op_sel") >> k & 1, i.mod("op_sel_hi", 3) >> k & 1)
+    if bits != 16 or select == (0, 1):
+        return x
+    low, high = (high16(v, x) if s else low16(v, x) for s in select)
+    return pack16(v, low, high)
+
+
 def _dot(fields: Callable[..., list[Value]], bits: int) -> Callable[..., Value]:
-    def call(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
+    def call(v: VectorApi, i: Instruction, a: Value, b: Value, c: Value) -> Value:
+        a, b = (_chosen_halves(v, i, k, x, bits) for k, x in enumerate((a, b)))
         for x, y in zip(fields(v, a, bits), fields(v, b, bits), strict=True):
             c = v.add(c, v.mul(x, y))
         return c
@@ -133,7 +151,8 @@ def _saturating_dot(
 ) -> Callable[..., Value]:
     bottom = 0 if type is U32 else -(1 << 31)
 
-    def call(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
+    def call(v: VectorApi, i: Instruction, a: Value, b: Value, c: Value) -> Value:
+        a, b = (_chosen_halves(v, i, k, x, bits) for k, x in enumerate((a, b)))
         total = v.convert(c, I64)
         for x, y in zip(fields(v, a, bits), fields(v, b, bits), strict=True):
             total = v.add(total, v.mul(v.convert(x, I64), v.convert(y, I64)))
@@ -149,35 +168,40 @@ for _bits, _count in ((16, 2), (8, 4), (4, 8)):
         _exact = _saturating_dot(_fields, _bits, _type)
         define(
             f"v_dot{_count}_{_t}_{_letter}{_bits}",
-            f"{_t} = u32 u32 {_t}",
+            f"{_t} = inst u32 u32 {_t}",
             _dot(_fields, _bits),
             saturating=_exact,
         )
         if _type is I32:
             define(
                 f"v_dot{_count}c_i32_i{_bits}",
-                "i32 = u32 u32 old",
+                "i32 = inst u32 u32 old",
                 _dot(_fields, _bits),
                 saturating=_exact,
             )
 
 
 def _float_dot(to_float: Callable[..., Value]) -> Callable[..., Value]:
-    def call(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
+    def call(v: VectorApi, i: Instruction, a: Value, b: Value, c: Value) -> Value:
         # The products are exact in f32; they are added to the accumulator in double.
-        total = v.convert(c, F64)
-        for half in (low16, high16):
-            product = v.mul(to_float(v, half(v, a)), to_float(v, half(v, b)))
-            total = v.add(total, v.convert(product, F64))
+        total = v.convert(v.neg(c) if i.mod("neg_lo") >> 2 & 1 else c, F64)
+        selects = (i.mod("op_sel"), i.mod("op_sel_hi", 3))
+        negates = (i.mod("neg_lo"), i.mod("neg_hi"))
+        for select, negate in zip(selects, negates, strict=True):
+            factors = []
+            for k, x in enumerate((a, b)):
+                factor = to_float(v, high16(v, x) if select >> k & 1 else low16(v, x))
+                factors.append(v.neg(factor) if negate >> k & 1 else factor)
+            total = v.add(total, v.convert(v.mul(*factors), F64))
         return v.convert(total, F32)
 
     return call
 
 
-define("v_dot2_f32_f16", "f32 = u32 u32 f32", _float_dot(half_to_f32))
-define("v_dot2c_f32_f16", "f32 = u32 u32 old", _float_dot(half_to_f32))
-define("v_dot2_f32_bf16", "f32 = u32 u32 f32", _float_dot(bf16_to_f32))
-define("v_dot2c_f32_bf16", "f32 = u32 u32 old", _float_dot(bf16_to_f32))
+define("v_dot2_f32_f16", "f32 = inst u32 u32 f32", _float_dot(half_to_f32))
+define("v_dot2c_f32_f16", "f32 = inst u32 u32 old", _float_dot(half_to_f32))
+define("v_dot2_f32_bf16", "f32 = inst u32 u32 f32", _float_dot(bf16_to_f32))
+define("v_dot2c_f32_bf16", "f32 = inst u32 u32 old", _float_dot(bf16_to_f32))
 
 
 @opcode("v_pk_fmac_f16", "regs = oldregs regs regs")

@@ -213,6 +213,39 @@ def test_float_dot(name: str) -> None:
     assert np.allclose(got, want, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["v_dot2_f32_f16", "v_dot2_f32_bf16", "v_dot2_i32_i16"])
+@pytest.mark.parametrize("select", [(0, 3), (1, 3), (3, 0), (2, 1)])
+@pytest.mark.parametrize("negate", [(0, 0), (1, 2), (4, 4), (7, 3)])
+def test_dot_modifiers(name: str, select: tuple[int, int], negate: tuple[int, int]) -> None:
+    rng = np.random.default_rng(6)
+    bench = InstructionBench("gfx950", WAVES)
+    whole = "i16" in name
+    if whole and negate != (0, 0):
+        negate = (0, 0)
+    dtype = ml_dtypes.bfloat16 if name.endswith("bf16") else np.float16
+    if whole:
+        a, b = (rng.integers(-(2**15), 2**15, (WAVES, 128)).astype(np.int16) for _ in range(2))
+        c = rng.integers(-100, 100, (WAVES, 64)).astype(np.int32)
+    else:
+        a, b = (rng.integers(-8, 8, (WAVES, 128)).astype(dtype) for _ in range(2))
+        c = rng.integers(-8, 8, (WAVES, 64)).astype(np.float32)
+    for k, x in enumerate((a, b, c)):
+        bench.state.vector[10 + k] = x.view(np.uint32)
+    mods = {"op_sel": select[0], "op_sel_hi": select[1], "neg_lo": negate[0], "neg_hi": negate[1]}
+    operands = tuple(Operand("v", k) for k in (20, 10, 11, 12))
+    bench.execute(Instruction(0, 8, "VOP3P", name, "", operands, mods))
+    want = c.astype(np.float64) * (-1 if negate[0] >> 2 & 1 else 1)
+    for half in (0, 1):
+        x, y = (q[:, select[half] >> k & 1 :: 2].astype(np.float64) for k, q in enumerate((a, b)))
+        sign = (-1) ** (negate[half] & 1) * (-1) ** (negate[half] >> 1 & 1)
+        want = want + sign * x * y
+    got = bench.state.vector[20]
+    if whole:
+        assert np.array_equal(got, want.astype(np.int64).astype(np.uint32))
+    else:
+        assert np.array_equal(got.view(np.float32), want.astype(np.float32))
+
+
 @pytest.mark.parametrize("name", INTEGER_DOTS)
 def test_accumulating_integer_dot(name: str) -> None:
     rng = np.random.default_rng(5)
