@@ -57,11 +57,11 @@ def test_every_thread_prints_its_values(capsys: pytest.CaptureFixture[str]) -> N
 
 @flyc.kernel
 def types_kernel(
-    i8: fx.Int8, u8: fx.Uint8, i64: fx.Int64, u64: fx.Uint64, h: fx.Float16, b: fx.BFloat16,
+    i8: fx.Int8, u8: fx.Uint8, i64: fx.Int64, u64: fx.Uint64, b: fx.BFloat16,
     f: fx.Float32, d: fx.Float64, X: fx.Tensor,
 ):  # fmt: skip
     fx.printf("{} {} {} {} ", i8, u8, i64, u64)
-    fx.printf("{} {} {} {} ", h, b, f, d)
+    fx.printf("{} {} {} {} ", f.to(fx.Float16), b, f, d)
     fx.printf("{} {} {:5d}| {:#x} {{}} ", i8 > 0, f > 0.0, i8, u64)
     fx.printf("{1} {0} {1:>4} ", u8, i8)
     fx.printf("{} {} {} {} {}\n", 3, 2.5, True, "text", fx.BFloat16)
@@ -71,19 +71,19 @@ def types_kernel(
 
 @flyc.jit
 def types(
-    i8: fx.Int8, u8: fx.Uint8, i64: fx.Int64, u64: fx.Uint64, h: fx.Float16, b: fx.BFloat16,
+    i8: fx.Int8, u8: fx.Uint8, i64: fx.Int64, u64: fx.Uint64, b: fx.BFloat16,
     f: fx.Float32, d: fx.Float64, X: fx.Tensor,
 ):  # fmt: skip
-    types_kernel(i8, u8, i64, u64, h, b, f, d, X).launch(grid=(1,), block=(1,))
+    types_kernel(i8, u8, i64, u64, b, f, d, X).launch(grid=(1,), block=(1,))
 
 
 def test_types_and_specifications(capsys: pytest.CaptureFixture[str]) -> None:
     x = np.zeros(1, np.float32)
-    types(-5, 250, -(1 << 62), (1 << 64) - 1, -0.5, 3.0, 0.1, 1e300, x)
+    types(-5, 250, -(1 << 62), (1 << 64) - 1, 3.0, 0.1, 1e300, x)
     first, second, third = capsys.readouterr().out.splitlines()
     f = float(np.float32(0.1))
     assert first == (
-        f"-5 250 {-(1 << 62)} {(1 << 64) - 1} -0.5 3.0 {f} 1e+300 "
+        f"-5 250 {-(1 << 62)} {(1 << 64) - 1} {float(np.float16(f))} 3.0 {f} 1e+300 "
         "False True    -5| 0xffffffffffffffff {} -5 250   -5 3 2.5 True text BFloat16"
     )
     assert second == "no fields 100%"

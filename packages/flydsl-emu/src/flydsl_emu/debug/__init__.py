@@ -12,7 +12,7 @@ from __future__ import annotations
 from flydsl_emu.debug.breaking import Stop, breakpoint_at
 from flydsl_emu.debug.comparing import Divergence, diff
 from flydsl_emu.debug.recording import trace, tracing
-from flydsl_emu.debug.trace import RegisterValue, Trace, TraceStep
+from flydsl_emu.debug.steps import RegisterValue, Trace, TraceStep
 from flydsl_emu.debug.view import WaveView
 
 __all__ = [

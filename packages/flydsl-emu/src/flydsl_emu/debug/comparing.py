@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flydsl_emu.debug.trace import RegisterValue, Trace, TraceStep
+from flydsl_emu.debug.steps import RegisterValue, Trace, TraceStep
 
 __all__ = ["Divergence", "diff"]
 

@@ -10,7 +10,7 @@ from flydsl.config import scope
 from flydsl.errors import UserError, UserTypeError
 from flydsl_emu.debug.effects import effects_of
 from flydsl_emu.debug.launching import launcher_of
-from flydsl_emu.debug.trace import RegisterValue, Trace, TraceStep
+from flydsl_emu.debug.steps import RegisterValue, Trace, TraceStep
 from flydsl_emu.debug.view import WaveView, wave_index
 from flydsl_emu.decode import Instruction
 from flydsl_emu.decode.text import format_operand

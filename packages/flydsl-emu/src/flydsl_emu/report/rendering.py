@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from flydsl_emu.report.execution import ExecutionReport
 from flydsl_emu.report.figures import InstructionTraffic, LoopReport, Resources, share
 from flydsl_emu.report.model import TimeModel
-from flydsl_emu.report.static import StaticReport
+
+if TYPE_CHECKING:
+    from flydsl_emu.report.execution import ExecutionReport
+    from flydsl_emu.report.static import StaticReport
 
 __all__ = ["execution_text", "static_text"]
 
