@@ -16,6 +16,7 @@ from flydsl.dialects.checks import static_size
 from flydsl.dialects.fly_types import CopyAtomType, MmaAtomType, TiledCopyType, TiledMmaType
 from flydsl.dialects.views import View
 from flydsl.errors import UserTypeError, UserValueError
+from flydsl.layout.leaf import DynamicLeaf
 from flydsl.layout.tuples import flatten
 
 __all__ = [
@@ -47,6 +48,16 @@ def _on_layout(x: Any, fn: Any) -> Any:
     if isinstance(x, fl.CoordTensor):
         return fl.CoordTensor(x.base, fn(x.layout))
     return fn(x)
+
+
+def _check_operand(x: Any, what: str) -> None:
+    if not isinstance(x, View | fl.CoordTensor | fl.Layout | fl.ComposedLayout):
+        raise UserTypeError(f"{what} is no tensor and no layout", code="FLY-U116", value=str(x))
+
+
+def _check_thread(thread: Any) -> None:
+    if isinstance(thread, bool) or not isinstance(thread, int | DynamicLeaf):
+        raise UserTypeError("a thread number is one integer", code="FLY-U318", value=str(thread))
 
 
 def _sliced(x: Any, coord: Any) -> Any:
@@ -165,6 +176,8 @@ def tiled_copy_tv(tiled: TiledCopyType, target_tv: fl.Layout) -> fl.Layout:
 
 
 def _partition(tiled: TiledCopyType, x: Any, thread: Any, target_tv: fl.Layout) -> Any:
+    _check_operand(x, "what a tiled copy partitions")
+    _check_thread(thread)
     tv = tiled_copy_tv(tiled, target_tv)
     divided = _on_layout(x, lambda layout: fl.zipped_divide(layout, tiled.tile))
     composed = _on_layout(divided, lambda layout: fl.composition(layout, fl.make_tile(tv, None)))
@@ -206,6 +219,7 @@ def _grouped(shape: Any, stride: Any, count: int) -> fl.Layout:
 
 def retile(tiled: TiledCopyType, x: Any) -> Any:
     """Return a fragment (values, rest…) of another tiling rearranged for this copy's values."""
+    _check_operand(x, "the fragment")
     threads = static_size(fl.get(tiled.layout_tv, 0))
     atom_values = fl.size(fl.get(tiled.atom.operation.ref_tv(tiled.atom.bits), 1))
     values = static_size(_modes(x.shape)[0], "mode 0 of the fragment")
@@ -322,6 +336,8 @@ def mma_partition(tiled: TiledMmaType, x: Any, thread: Any, *, operand_id: str) 
         operand_id: ``"A"``, ``"B"``, ``"C"`` or ``"D"``.
     """
     axes = _axes(operand_id)
+    _check_operand(x, "what a tiled MMA partitions")
+    _check_thread(thread)
     arranged = _on_layout(x, lambda layout: _arranged(tiled, layout, operand_id))
     coord = fl.get_flat_coord(thread, thr_layout_vmnk(tiled))
     atoms = tuple(coord[axis + 1] for axis in axes)
