@@ -165,7 +165,7 @@ def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObjec
         features=target.llvm_features,
         opt_level=options.opt_level,
         want_object=not inline_assembly,
-        want_asm=options.dump_ir or inline_assembly,
+        want_asm=options.dump_ir or options.want_isa or inline_assembly,
         options=codegen.checked_options(dict(options.llvm_options), LLVM_OPTIONS),
     )
     try:

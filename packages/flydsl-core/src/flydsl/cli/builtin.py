@@ -18,6 +18,7 @@ _COMMANDS = (
     "flydsl.cli.opt_command",
     "flydsl.cli.layout_command",
     "flydsl.cli.cache_command",
+    "flydsl.cli.compile_command",
 )
 
 

@@ -3,8 +3,9 @@
 * `driver`: what a call of a launcher does; `compiled`: `compile` and `CompiledFunction`.
 * `arguments`: how Python values become launcher arguments.
 * `compilation`, `lowering`: one compile from trace to code; `timing` and `dumps` record it.
-* `artifact`, `cache`: what a compile produces and where it is kept.
-* `dispatch`, `loading`: the generated code of the launch path.
+* `artifact`, `cache`, `persistence`: what a compile produces and where it is kept.
+* `dispatch`, `direct`, `loading`: the launch path; `quickstart`: the first call of a process.
+* `aot`: compiled launchers as files and as C.
 * `builtin`: hook implementations.
 
 A stage of the compiler is a pass (`flydsl.passes`) or belongs to a target's pipeline, not here.
@@ -18,6 +19,7 @@ from flydsl.compiler.driver import Driver as _Driver
 from flydsl.frontend import jit, kernel, set_driver
 
 if TYPE_CHECKING:
+    from flydsl.compiler.aot import load
     from flydsl.compiler.arguments import from_c_void_p, from_dlpack, from_torch_tensor
     from flydsl.compiler.compiled import CompiledFunction, compile  # noqa: A004 - the public name
 
@@ -29,6 +31,7 @@ __all__ = [
     "from_torch_tensor",
     "jit",
     "kernel",
+    "load",
 ]
 
 _LAZY = {
@@ -37,6 +40,7 @@ _LAZY = {
     "from_c_void_p": "flydsl.compiler.arguments",
     "from_dlpack": "flydsl.compiler.arguments",
     "from_torch_tensor": "flydsl.compiler.arguments",
+    "load": "flydsl.compiler.aot",
 }
 
 set_driver(_Driver())

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import MISS
 from flydsl.compiler.driver import Call, Driver, cache_of
 from flydsl.config import compile_options
 from flydsl.diagnostics import at_user_line
-from flydsl.errors import UserTypeError
+from flydsl.errors import UserRuntimeError, UserTypeError
 from flydsl.frontend import JitFunction
 from flydsl.plugins.payloads import CodeObject, CompileEvent, KernelInfo
+
+if TYPE_CHECKING:
+    from flydsl.compiler.aot import Description
 
 __all__ = ["CompiledFunction", "compile"]
 
@@ -37,6 +42,7 @@ class CompiledFunction:
         self._call = call
         self._artifact = driver.artifact(function, call)
         self._closures: list[Callable[..., object]] = []
+        self._isa = ""
 
     def __call__(self, *args: object) -> None:
         """Launch.
@@ -62,6 +68,12 @@ class CompiledFunction:
             if parameter.constexpr:
                 values[parameter.name] = self._call.values[parameter.name]
         call = self._driver.resolve(function, values, self._hints)
+        if call.placement is None:
+            raise UserRuntimeError(
+                f"{self._artifact.launcher} was only compiled",
+                code="FLY-U422",
+                hint="unset COMPILE_ONLY to launch it",
+            )
         if call.key.signature != self._call.key.signature:
             raise self._other_specialisation()
         return self._driver.closures(function, call, self._artifact, check_static=False)
@@ -77,6 +89,80 @@ class CompiledFunction:
             allowed=shown,
             hint="call the launcher itself, which compiles for any arguments, or compile again",
         )
+
+    @property
+    def description(self) -> Description:
+        """The parameters as plain values.
+
+        Raises:
+            UserTypeError: A parameter is of a kind that plain values cannot describe.
+        """
+        from flydsl.compiler.aot import describe_call
+
+        annotations = [parameter.dsl_type for parameter in self._function.signature.parameters]
+        artifact = self._artifact
+        return describe_call(artifact.launcher, self._call, annotations, artifact.implicit_stream)
+
+    @property
+    def hsaco(self) -> bytes:
+        """The bytes that a device runtime loads (`code.data`)."""
+        return self._artifact.code.data
+
+    @property
+    def isa(self) -> str:
+        """The assembly text; compiles once more, because code objects do not carry it."""
+        if not self._isa:
+            from flydsl.compiler.compilation import compile_call
+
+            options = replace(self._call.options, want_isa=True)
+            artifact, _ = compile_call(self._function, replace(self._call, options=options))
+            self._isa = artifact.code.isa
+        return self._isa
+
+    def report(self) -> str:
+        """Return a table of the kernels' resources: one line each."""
+        lines = ["kernel                          vgpr agpr sgpr    lds scratch spills waves/simd"]
+        lines += [
+            f"{info.name:30} {info.vgpr:5} {info.agpr:4} {info.sgpr:4} {info.lds_static:6} "
+            f"{info.scratch:7} {info.spills:6} {info.waves_per_simd:10}"
+            for info in self.kernels
+        ]
+        return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write this launcher to a file that `flydsl.compiler.load` reads.
+
+        Raises:
+            UserTypeError: A parameter is of a kind that plain values cannot describe.
+            OSError: The file cannot be written.
+        """
+        from flydsl.compiler.aot import save
+
+        with at_user_line():
+            save(Path(path), self.description, self._artifact)
+
+    def export_to_c(
+        self, directory: str | Path, base: str, prefix: str | None = None
+    ) -> tuple[Path, Path]:
+        """Write a C header and source that embed the code and launch it through HIP.
+
+        Args:
+            directory: An existing folder.
+            base: Name of the files without suffix.
+            prefix: Beginning of every C name, and the launching function; None takes `base`.
+
+        Returns:
+            The paths of the header and the source.
+
+        Raises:
+            UserError: A name is unusable, or the program cannot be exported.
+            FileNotFoundError: The folder does not exist.
+        """
+        from flydsl.compiler.aot import export_to_c
+
+        with at_user_line():
+            chosen = base if prefix is None else prefix
+            return export_to_c(directory, base, chosen, self.description, self._artifact)
 
     @property
     def artifact(self) -> Artifact:
@@ -136,8 +222,8 @@ class _Compile:
             **kwargs: Arguments as for a call.
 
         Returns:
-            The `CompiledFunction`; None under ``COMPILE_ONLY=1``. With hints and without arguments,
-            `function` itself, which keeps the hints for its own calls.
+            The `CompiledFunction`, which under ``COMPILE_ONLY=1`` cannot be called. With hints and
+            without arguments, `function` itself, which keeps the hints for its own calls.
 
         Raises:
             UserTypeError: `function` is not decorated with `jit`.
@@ -157,9 +243,9 @@ class _Compile:
             driver = Driver()
             call = driver.resolve(function, function.bind(args, kwargs), self._hints)
             compiled = CompiledFunction(driver, function, call, self._hints)
-            if call.placement is None:
-                return None
-            if any(spec.device not in ("", "cpu") for spec in call.specs.values()):
+            if call.placement is not None and any(
+                spec.device not in ("", "cpu") for spec in call.specs.values()
+            ):
                 compiled(*call.values.values())
             return compiled
 

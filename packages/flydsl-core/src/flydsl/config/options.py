@@ -20,7 +20,7 @@ __all__ = ["FASTMATH_FLAGS", "CompileOptions", "compile_options"]
 FASTMATH_FLAGS = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 """Individual floating-point relaxations, in the order MLIR prints them."""
 
-_NOT_IN_KEY = frozenset({"dump_ir", "dump_dir", "verify", "compile_only"})
+_NOT_IN_KEY = frozenset({"want_isa", "dump_ir", "dump_dir", "verify", "compile_only"})
 _HINTS = ("waves_per_eu", "fast_fp_math", "unsafe_fp_math", "fastmath", "llvm_options")
 
 
@@ -42,6 +42,7 @@ class CompileOptions:
         llvm_options: LLVM command-line options as sorted ``(name, value)`` pairs, values bool, int
             or str; also accepts a mapping. The codegen worker checks names against its allow-list.
         compile_only: Compile without launching.
+        want_isa: Keep the assembly text in the code object.
     """
 
     opt_level: int = 3
@@ -54,6 +55,7 @@ class CompileOptions:
     waves_per_eu: tuple[int, ...] = ()
     llvm_options: tuple[tuple[str, bool | int | str], ...] = ()
     compile_only: bool = False
+    want_isa: bool = False
 
     def __post_init__(self) -> None:
         for item in fields(self):

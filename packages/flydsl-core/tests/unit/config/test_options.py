@@ -97,9 +97,11 @@ def test_cache_key_covers_what_changes_the_code_and_nothing_else():
         dataclasses.replace(base, **{name: value}).cache_key() for name, value in changed.items()
     }
     assert len(keys) == len(changed) + 1
-    same = CompileOptions(dump_ir=True, dump_dir=Path("x"), verify=True, compile_only=True)
+    same = CompileOptions(
+        dump_ir=True, dump_dir=Path("x"), verify=True, compile_only=True, want_isa=True
+    )
     assert same.cache_key() == base.cache_key()
-    unkeyed = {"dump_ir", "dump_dir", "verify", "compile_only"}
+    unkeyed = {"dump_ir", "dump_dir", "verify", "compile_only", "want_isa"}
     assert {f.name for f in dataclasses.fields(base)} == changed.keys() | unkeyed
 
 

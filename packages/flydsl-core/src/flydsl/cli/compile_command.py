@@ -1,0 +1,179 @@
+"""``flydsl compile``: compiles a launcher ahead of time, for one or several targets."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flydsl.errors import UserTypeError, UserValueError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+    from flydsl.frontend import JitFunction
+
+__all__ = ["add", "run"]
+
+_TENSOR = re.compile(r"(\w+)\[(\d+)\](?:@(\d+))?\Z")
+
+
+def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "compile",
+        help="compile a launcher ahead of time",
+        description="Compile a launcher ahead of time. Writes, per target, the launcher (.fly, for "
+        "flydsl.compiler.load), the code object, the assembly text and the resources; with --c "
+        "also a C header and source.",
+    )
+    parser.add_argument("launcher", help="module:function")
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=KIND",
+        help="a tensor as dtype[rank] or dtype[rank]@alignment, innermost stride 1 (A=float32[2]); "
+        "a compile-time value as a Python literal (block=256). Numbers and streams need none",
+    )
+    parser.add_argument("--target", required=True, help="targets, separated by commas")
+    parser.add_argument("-o", "--output", required=True, type=Path, help="folder for the files")
+    parser.add_argument("--c", action="store_true", help="also export to C")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile and write the files."""
+    from flydsl import config
+    from flydsl.compiler import compile as compile_launcher
+
+    function = _launcher(args.launcher)
+    given = dict(_split(text) for text in args.arg)
+    values = [_value(parameter, given) for parameter in function.signature.parameters]
+    if given:
+        raise UserValueError(
+            f"{function.name} has no parameter {next(iter(given))!r}",
+            code="FLY-U483",
+            allowed=", ".join(p.name for p in function.signature.parameters),
+        )
+    args.output.mkdir(parents=True, exist_ok=True)
+    for target in args.target.split(","):
+        with config.scope(FLYDSL_TARGET=target.strip(), COMPILE_ONLY=True):
+            compiled = compile_launcher(function, *values)
+            base = f"{function.name}-{re.sub(r'[^A-Za-z0-9]+', '_', target.strip()).strip('_')}"
+            _write(args.output, base, compiled, c=args.c)
+        print(f"{args.output / base}.fly  {target}\n{compiled.report()}")
+    return 0
+
+
+def _write(folder: Path, base: str, compiled: Any, *, c: bool) -> None:
+    compiled.save(folder / f"{base}.fly")
+    (folder / f"{base}.{compiled.code.format}").write_bytes(compiled.hsaco)
+    (folder / f"{base}.s").write_text(compiled.isa)
+    (folder / f"{base}.txt").write_text(compiled.report() + "\n")
+    if c:
+        compiled.export_to_c(folder, base, base.replace("-", "_"))
+
+
+def _launcher(text: str) -> JitFunction:
+    from flydsl.frontend import JitFunction
+
+    module, colon, name = text.partition(":")
+    if not colon or not module or not name:
+        raise UserValueError(
+            "the launcher is named as module:function", code="FLY-U483", value=text
+        )
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, JitFunction):
+        raise UserTypeError(
+            f"{text} is no function decorated with @flyc.jit", code="FLY-U483", value=found
+        )
+    return found
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UserValueError("an argument is given as name=kind", code="FLY-U483", value=text)
+    return name.strip(), value.strip()
+
+
+def _value(parameter: Any, given: dict[str, str]) -> object:
+    """Return a placeholder or value for one parameter; takes it out of `given`."""
+    from flydsl.expr import Stream
+    from flydsl.expr.numeric.base import is_numeric_class
+
+    text = given.pop(parameter.name, None)
+    wanted = parameter.dsl_type
+    if text is None:
+        if parameter.constexpr and parameter.default is not parameter.EMPTY:
+            return parameter.default
+        if wanted is Stream:
+            return Stream(None)
+        if is_numeric_class(wanted):
+            return wanted.zero
+        raise UserValueError(
+            f"parameter {parameter.name!r} needs --arg",
+            code="FLY-U483",
+            allowed=f"--arg {parameter.name}=float32[2] for a tensor, or a literal for a "
+            "compile-time value",
+        )
+    if parameter.constexpr:
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError) as error:
+            raise UserValueError(
+                f"the value of {parameter.name!r} is no Python literal",
+                code="FLY-U483",
+                value=text,
+            ) from error
+    return _placeholder(parameter.name, text)
+
+
+def _placeholder(name: str, text: str) -> object:
+    from flydsl.compiler.arguments.dtypes import ELEMENTS
+
+    match = _TENSOR.match(text)
+    alignment = int(match[3] or 16) if match else 0
+    good = match and match[1] in ELEMENTS and int(match[2]) > 0
+    if match is None or not good or alignment & (alignment - 1) or not 1 <= alignment <= 16:
+        raise UserValueError(
+            f"the kind of {name!r} is no tensor",
+            code="FLY-U483",
+            value=text,
+            allowed="dtype[rank] or dtype[rank]@alignment, alignment 1 to 16; dtypes: "
+            + ", ".join(ELEMENTS),
+        )
+    return _Placeholder(match[1], int(match[2]), alignment)
+
+
+class _Placeholder:
+    """A tensor that exists only as a kind: nothing reads its address."""
+
+    def __init__(self, dtype: str, rank: int, alignment: int) -> None:
+        from flydsl.compiler.arguments.dtypes import ELEMENTS
+
+        size = ELEMENTS[dtype].size
+        names = {"bool": "b", "uint": "u", "int": "i", "float": "f"}
+        letter = next((c for n, c in names.items() if re.fullmatch(rf"{n}\d*", dtype)), "V")
+        self.dtype = _Named(dtype)
+        self.__array_interface__ = {
+            "shape": (2,) * rank,
+            "strides": tuple(size * 4 ** (rank - 1 - axis) for axis in range(rank)),
+            "typestr": f"<{letter}{size}",
+            "data": (alignment, False),
+            "version": 3,
+        }
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self.name = name

@@ -1,0 +1,148 @@
+"""Compiled launchers as files, loaded and called without the program that they come from."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flydsl.compiler.aot.description import Description, Parameter
+from flydsl.compiler.artifact import Artifact
+from flydsl.compiler.dispatch import MISS
+from flydsl.diagnostics import at_user_line
+from flydsl.errors import UserTypeError, UserValueError
+from flydsl.plugins.payloads import ArgSpec, CodeObject, KernelInfo
+
+__all__ = ["LoadedFunction", "load", "save"]
+
+_MAGIC = b"FLYDSL compiled launcher 1\n"
+
+
+def save(path: Path, description: Description, artifact: Artifact) -> None:
+    """Write a compiled launcher.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    data = pickle.dumps((description, artifact), protocol=5)
+    path.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
+
+
+def load(path: str | Path) -> LoadedFunction:
+    """Return the launcher that `CompiledFunction.save` wrote.
+
+    The file holds pickled objects: load only what you trust as you would trust a module.
+
+    Raises:
+        UserValueError: The file is something else, damaged, or from another version.
+        OSError: It cannot be read.
+    """
+    with at_user_line():
+        data = Path(path).read_bytes()
+        start = len(_MAGIC) + 32
+        body = data[start:]
+        if (
+            data[: len(_MAGIC)] != _MAGIC
+            or hashlib.sha256(body).digest() != data[start - 32 : start]
+        ):
+            raise UserValueError(
+                "this is no compiled launcher, or the file is damaged",
+                code="FLY-U481",
+                value=str(path),
+                allowed="a file written by CompiledFunction.save",
+            )
+        try:
+            description, artifact = pickle.loads(body)  # noqa: S301 - documented
+        except Exception as error:
+            raise UserValueError(
+                "the compiled launcher was written by another version",
+                code="FLY-U481",
+                value=str(path),
+                hint="compile it again",
+            ) from error
+        return LoadedFunction(description, artifact)
+
+
+class LoadedFunction:
+    """A compiled launcher from a file; called like a `CompiledFunction`.
+
+    Attributes:
+        description: Its parameters.
+        artifact: Everything that its compile produced.
+    """
+
+    def __init__(self, description: Description, artifact: Artifact) -> None:
+        self.description = description
+        self.artifact = artifact
+        self._closures: list[Callable[..., object]] = []
+
+    @property
+    def code(self) -> CodeObject:
+        """The device code object."""
+        return self.artifact.code
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """Resources of each kernel."""
+        return self.artifact.code.kernels
+
+    def __call__(self, *args: object) -> None:
+        """Launch; arguments for compile-time parameters are ignored.
+
+        Raises:
+            UserTypeError: The arguments are not of the kinds that it was compiled for.
+            TargetError: No device that runs the code is there, or the launch failed.
+        """
+        for closure in self._closures:
+            if closure(*args) is None:
+                return
+        with at_user_line():
+            closures = self._closures_for(args)
+            if all(closure(*args) is MISS for closure in closures):
+                raise self._mismatch(args)
+            self._closures += closures
+
+    def _closures_for(self, args: tuple[object, ...]) -> tuple[Callable[..., object], ...]:
+        from flydsl.compiler.loading import LoadedArtifact
+        from flydsl.runtime import choose_placement
+        from flydsl.targets import choose_target
+
+        parameters = self.description.parameters
+        if len(args) != len(parameters):
+            raise self._mismatch(args)
+        specs = [_described(*pair) for pair in zip(parameters, args, strict=True)]
+        if any(s.key != p.key for s, p in zip(specs, parameters, strict=True)):
+            raise self._mismatch(args)
+        devices = [spec.device for spec in specs if spec.device]
+        placement = choose_placement(devices, self.code.format)
+        # Refuses a device of another architecture.
+        choose_target(self.code.target, device=placement.runtime.device_spec(placement.device))
+        loaded = LoadedArtifact.load(self.artifact, placement)
+        return loaded.closures(tuple(specs), check_static=False)
+
+    def _mismatch(self, args: tuple[object, ...]) -> UserTypeError:
+        wanted = ", ".join(
+            f"{p.name}: {p.ir_type or p.static}" for p in self.description.parameters
+        )
+        return UserTypeError(
+            f"{self.description.launcher} was compiled for arguments of other kinds",
+            code="FLY-U420",
+            value=tuple(type(arg).__name__ for arg in args),
+            allowed=wanted,
+        )
+
+    def __repr__(self) -> str:
+        return f"<LoadedFunction {self.description.launcher} for {self.description.target}>"
+
+
+def _described(parameter: Parameter, value: object) -> ArgSpec:
+    from flydsl import expr as fx
+    from flydsl.plugins.manager import plugin_manager
+
+    if parameter.kind == "static":
+        return ArgSpec(parameter.key, "", static=value)
+    annotation: Any = getattr(fx, parameter.annotation) if parameter.annotation else None
+    spec: ArgSpec = plugin_manager().hook.flydsl_argument(value=value, annotation=annotation)
+    return spec

@@ -1,0 +1,156 @@
+"""Compiled launchers as files, from Python and from the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+from flydsl import config
+from flydsl.cli import main
+from flydsl.errors import UserError
+
+PROGRAM = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def kernel(A: fx.Tensor, n: fx.Int32, alpha: fx.Float32, block: fx.Constexpr[int]):
+    i = fx.block_idx.x * block + fx.thread_idx.x
+    if i < n:
+        A[i] = A[i] * alpha
+
+@flyc.jit
+def launch(A: fx.Tensor, n: fx.Int32, alpha: fx.Float32, block: fx.Constexpr[int] = 64):
+    kernel(A, n, alpha, block).launch(grid=((n + block - 1) // block,), block=(block,))
+
+plain = 3
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    (tmp_path / "aot_program.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "aot_program", raising=False)
+    return tmp_path
+
+
+def test_a_saved_launcher_runs_without_its_program(program):
+    import aot_program
+
+    a = np.arange(100, dtype=np.float32)
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        flyc.compile(aot_program.launch, a, 1, 1.0).save(program / "scale.fly")
+    (program / "aot_program.py").unlink()
+    script = textwrap.dedent(
+        f"""
+        import sys
+        import numpy as np
+        import flydsl.compiler as flyc
+        scale = flyc.load({str(program / "scale.fly")!r})
+        a = np.arange(100, dtype=np.float32)
+        scale(a, 100, 3.0, None)
+        scale(a[48:60], 12, 2.0, None)
+        expected = np.arange(100) * 3.0
+        expected[48:60] *= 2
+        assert (a == expected).all()
+        assert "mlir" not in sys.modules
+        assert "llvmlite" not in sys.modules
+        print(scale.kernels[0].name, scale)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "LoadedFunction launch for gfx942" in done.stdout
+
+
+def test_arguments_of_other_kinds_and_other_devices_are_refused(program):
+    import aot_program
+
+    a = np.zeros(8, np.float32)
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        flyc.compile(aot_program.launch, a, 1, 1.0).save(program / "scale.fly")
+    scale = flyc.load(program / "scale.fly")
+    for arguments in (
+        (a.astype(np.float64), 1, 1.0, 64),
+        (a.reshape(2, 4), 1, 1.0, 64),
+        (a, 1, 1.0),
+        (),
+    ):
+        with pytest.raises(UserError, match="other kinds"):
+            scale(*arguments)
+    with pytest.raises(UserError, match="outside the range"):
+        scale(a, 2**31, 1.0, 64)
+
+
+def test_only_such_files_are_loaded(program):
+    import aot_program
+
+    path = program / "scale.fly"
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        flyc.compile(aot_program.launch, np.zeros(8, np.float32), 1, 1.0).save(path)
+    good = path.read_bytes()
+    for damaged in (b"", good[:-1], good[:40], good + b"x", good.replace(b"launch", b"munch!")):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="no compiled launcher"):
+            flyc.load(path)
+
+
+def test_a_launcher_that_was_only_compiled_does_not_launch(program):
+    import aot_program
+
+    a = np.zeros(8, np.float32)
+    with config.scope(FLYDSL_TARGET="gfx942", COMPILE_ONLY=True):
+        compiled = flyc.compile(aot_program.launch, a, 1, 1.0)
+        with pytest.raises(UserError, match="only compiled"):
+            compiled(a, 1, 1.0, 64)
+    assert compiled.hsaco[:4] == b"\x7fELF"
+    assert "s_endpgm" in compiled.isa
+    assert "kernel_0" in compiled.report()
+
+
+def test_the_command_compiles_for_several_targets(program, capsys):
+    out = program / "out"
+    command = ["compile", "aot_program:launch", "--arg", "A=float32[1]", "-o", str(out)]
+    assert main([*command, "--target", "gfx942,gfx950", "--arg", "block=128", "--c"]) == 0
+    suffixes = ("c", "fly", "h", "hsaco", "s", "txt")
+    expected = sorted(f"launch-{t}.{s}" for t in ("gfx942", "gfx950") for s in suffixes)
+    assert sorted(path.name for path in out.iterdir()) == expected
+    assert "amdhsa--gfx950" in (out / "launch-gfx950.s").read_text()
+    assert "waves/simd" in capsys.readouterr().out
+    a = np.ones(300, np.float32)
+    flyc.load(out / "launch-gfx950.fly")(a, 300, 4.0, 128)
+    assert (a == 4).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["aot_program:launch"], "'A' needs --arg"),
+        (["aot_program:launch", "--arg", "A"], "name=kind"),
+        (["aot_program:launch", "--arg", "A=float33[1]"], "no tensor"),
+        (["aot_program:launch", "--arg", "A=float32[0]"], "no tensor"),
+        (["aot_program:launch", "--arg", "A=float32[1]@3"], "no tensor"),
+        (["aot_program:launch", "--arg", "A=float32[1]", "--arg", "block=x"], "no Python literal"),
+        (["aot_program:launch", "--arg", "A=float32[1]", "--arg", "B=1"], "no parameter 'B'"),
+        (["aot_program:plain"], "no function decorated"),
+        (["aot_program"], "module:function"),
+    ],
+)
+def test_the_command_explains_wrong_use(program, capsys, arguments, words):
+    status = main(["compile", *arguments, "--target", "gfx942", "-o", str(program / "out")])
+    assert status != 0
+    assert words in capsys.readouterr().err
+
+
+def test_a_target_that_does_not_exist_is_refused(program, capsys):
+    command = ["compile", "aot_program:launch", "--arg", "A=bfloat16[2]@8", "-o", str(program)]
+    assert main([*command, "--target", "gfx000"]) != 0
+    assert "unknown AMD architecture" in capsys.readouterr().err
