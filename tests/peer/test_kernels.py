@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import flydsl.compiler as flyc
 import flydsl_emu
 from flydsl.config import scope
 from flydsl.plugins.payloads import CodeObject, TargetSpec
 from flydsl.runtime.abi import ABI_VERSION, EXTENT_WRITABLE, LAUNCH_FUNCTION, FlyExtent, FlyLaunch
 from flydsl_emu.codeobject import Kernel, read_code_object
+from flydsl_emu.decode import decode
 from flydsl_emu.runtime import create
 
 KERNELS = Path(__file__).with_name("kernels")
@@ -51,6 +53,21 @@ def test_compiled_by_us(cases: dict[str, Any], name: str, arch: str) -> None:
     (report,) = reports
     assert (report.grid, report.block) == (case.grid, case.block)
     assert (report.instructions["mfma"] > 0) == name.endswith("gemm")
+
+
+@pytest.mark.parametrize(("name", "arch"), RUNS)
+def test_instructions_have_source_lines(cases: dict[str, Any], name: str, arch: str) -> None:
+    case = cases[name]
+    arrays = case.arrays(np.random.default_rng(7))
+    with scope(FLYDSL_TARGET=arch, FLYDSL_DEBUG_INFO=True):
+        compiled = flyc.compile(case.launch(), *arrays, *case.scalars)
+    code = read_code_object(compiled.code.data)
+    table = code.line_table()
+    (kernel,) = code.kernels.values()
+    found = [table.find(i.pc) for i in decode(arch, kernel.code, kernel.address)]
+    known = [line for line in found if line is not None and line.exact]
+    assert len(known) >= 0.99 * len(found)
+    assert {line.file for line in known} == {str(KERNELS / f"{case.module}.py")}
 
 
 # The other package's code -------------------------------------------------------------------------
