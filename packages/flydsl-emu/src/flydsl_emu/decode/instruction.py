@@ -23,7 +23,8 @@ class Operand:
             ``"f"`` inline float, ``"l"`` 32-bit literal, ``"q"`` 64-bit literal, ``"k"`` immediate
             field, ``"off"`` an absent address.
         index: Register number or scalar encoding; of a constant only how it prints: bits of an
-            immediate field that prints unsigned, or 1 for a literal that prints as ``lit(…)``.
+            immediate field that prints unsigned, 16 for a literal of which the low half prints
+            (the value is whole), or 1 for one that prints as ``lit(…)``.
         count: Registers covered.
         value: Value of a constant: signed integer, float, or unsigned literal.
         negate, absolute: Float input modifiers; absolute applies first.

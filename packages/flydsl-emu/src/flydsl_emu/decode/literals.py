@@ -22,16 +22,15 @@ def could_be_inline(value: int, count: int, kind: str) -> bool:
     Args:
         value: The literal's 32 bits.
         count: Registers that the operand covers.
-        kind: Its type: ``"f16"``, ``"packed f16"``, ``"i16"``, ``"f64"`` or ``"b32"`` (any other).
+        kind: Its type: ``"f16"``, ``"packed f16"``, ``"f64"`` or ``"b32"`` (any other).
     """
     if kind == "f64":
         return False
     if count > 1:
         return value <= 64
+    if kind == "f16":
+        value &= 0xFFFF
+        return value <= 64 or value >= 0xFFF0 or value in _HALF
     if value <= 64 or value >= 0xFFFFFFF0:
         return True
-    if kind == "f16":
-        return 0xFFF0 <= value <= 0xFFFF or value in _HALF
-    if kind == "packed f16":
-        return value in _HALF
-    return kind == "b32" and value in _SINGLE
+    return value in (_HALF if kind == "packed f16" else _SINGLE)

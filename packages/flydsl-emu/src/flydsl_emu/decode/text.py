@@ -195,10 +195,11 @@ def _marked(name: str, operand: Operand, text: str) -> str:
         return text
     if "_f64" in name and operand.count == 2:
         return text
-    halves = name.endswith(_HALF_TYPES) and name not in _WHOLE_CONSTANTS
-    kind = ("f16" if name.endswith("_f16") else "i16") if halves else "b32"
-    value = int(operand.value) & (0xFFFF if halves else 0xFFFFFFFF)
-    return f"lit({text})" if could_be_inline(value, operand.count, kind) else text
+    halves = name.endswith("_f16") and name not in _WHOLE_CONSTANTS
+    value = int(operand.value)
+    if could_be_inline(value, operand.count, "f16" if halves else "b32"):
+        return f"lit({value:#x})"
+    return text
 
 
 def _half_constant(i: Instruction, operand: Operand, text: str) -> str:

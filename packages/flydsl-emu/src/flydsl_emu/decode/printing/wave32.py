@@ -90,7 +90,7 @@ def format_operand(operand: Operand) -> str:
     if operand.absolute:
         text = f"|{text}|"
     if operand.negate:
-        marked = operand.kind in ("l", "q") and operand.index
+        marked = operand.kind in ("l", "q") and operand.index == 1
         plain = operand.absolute or marked or not operand.constant
         return f"-{text}" if plain else f"neg({text})"
     return text
@@ -112,10 +112,17 @@ def _plain(operand: Operand) -> str:
         value = int(operand.value)
         return f"{value & 0xFFFF:#x}" if index else f"{value:#x}"
     if kind == "l":
-        return f"lit({operand.value:#x})" if index else f"{operand.value:#x}"
+        return _literal(int(operand.value), index)
     if kind == "q":
         return f"lit64({operand.value:#x})" if index else f"{operand.value:#x}"
     return "off"
+
+
+def _literal(value: int, index: int) -> str:
+    """Text of a literal: marked (1), of 16 bits (16), or plain."""
+    if index == 1:
+        return f"lit({value:#x})"
+    return f"{value & 0xFFFF:#x}" if index == 16 else f"{value:#x}"
 
 
 def _float(operand: Operand) -> str:

@@ -35,15 +35,18 @@ DPP_CODES = (DPP8, DPP8_FI, DPP16)
 
 
 def literal(slot: Slot, value: int, name: str) -> Operand:
-    """Return the 32-bit literal of a slot of an opcode; 16-bit operands see its low half."""
-    double = "_f64" in name and slot.count == 2
-    kind = {"f": "f16", "i": "i16"}.get(slot.kind[1:], "f64" if double else "b32")
-    if name.startswith(_PACKED) and name.endswith("f16"):
+    """Return the 32-bit literal of a slot of an opcode; 16-bit operands print its low half."""
+    style = slot.kind[1:]
+    kind = "b32"
+    if style == "f":
+        kind = "f16"
+    elif "_f64" in name and slot.count == 2:
+        kind = "f64"
+    elif name.startswith(_PACKED) and name.endswith("f16"):
         kind = "packed f16"
-    if kind in ("f16", "i16"):
-        value &= 0xFFFF
-    marked = slot.field != "lit" and could_be_inline(value, slot.count, kind)
-    return Operand("l", int(marked), slot.count, value)
+    if slot.field != "lit" and could_be_inline(value, slot.count, kind):
+        return Operand("l", 1, slot.count, value)
+    return Operand("l", 16 if style in ("f", "i") else 0, slot.count, value)
 
 
 def wide_literal(slot: Slot, low: int, high: int, name: str) -> Operand:

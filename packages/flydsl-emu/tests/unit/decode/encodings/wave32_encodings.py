@@ -17,7 +17,7 @@ from flydsl_emu.decode.table import ARCHITECTURES, Entry, Slot, load_table
 
 __all__ = ["EncodingSource", "Sample"]
 
-SCALARS = (*range(0, 104, 4), 106, 124, 125, 126, *range(108, 122, 4))
+SCALARS = (*range(0, 104, 4), 1, 105, 106, 124, 125, 126, *range(108, 122, 4))
 CONSTANTS = (*range(128, 209), *range(240, 249), 235, 236, 237, 238, 253)
 WIDE_LITERAL = 254
 LITERAL, DPP8, DPP8_FI, DPP16 = 255, 233, 234, 250
@@ -157,6 +157,8 @@ class EncodingSource:
         draw = rng.random()
         if bits and 0.3 < draw < 0.7:
             value ^= 1 << rng.choice(bits)
+        elif draw > 0.95:
+            value ^= sum(1 << b for b in bits)
         elif draw > 0.7:
             value ^= sum(1 << b for b in bits if rng.random() < 0.5)
         fields = {s.field for s in entry.slots}
@@ -185,10 +187,15 @@ class EncodingSource:
         field, kind = slot.field, slot.kind
         wide = slot.count == 2 and entry.format not in ("VOP3P", "SOPC") and "fma" not in entry.name
         if field.startswith("g") and entry.format == "TENSOR":
-            return rng.choice(SCALARS[:24] if field < "g2" else (*SCALARS[:24], 124))
+            return rng.choice(range(0, 96, 4) if field < "g2" else (*range(0, 96, 4), 124))
         even = 0xFE if self.isa == "gfx1250" else 0xFF
         if "mma" in entry.name:
             return 256 * (width == 9) + (rng.randrange(230) & even)
+        edge = rng.random() < 0.2
+        if width >= 8 and edge and field[:2] not in ("sr", "ss", "so") and kind != "s":
+            return rng.choice((0, 1, 127, 128, 254, 255))
+        if width == 9 and edge and field.startswith("src"):
+            return 256 + rng.choice((0, 1, 127, 128, 254, 255))
         if width == 9 and rng.random() < 0.5:
             return 256 + (rng.randrange(256) & even)
         if width == 9 or field.startswith("ssrc"):
