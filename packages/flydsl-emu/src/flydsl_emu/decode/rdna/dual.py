@@ -40,20 +40,26 @@ def decode_wide_dual(
     first, other = tables["VOPD3X"][word >> 18 & 63], tables["VOPD3Y"][word >> 12 & 63]
     fields_x = (word & 511, second >> 16 & 255, second >> 24, third & 255)
     fields_y = (second & 511, third >> 8 & 255, third >> 16 & 255, third >> 24)
-    x = _wide_half(first, fields_x, second >> 9 & 7, pc, isa)
-    y = _wide_half(other, fields_y, second >> 12 & 7, pc, isa)
+    extra = words[at + 3]
+    x = _wide_half(first, (fields_x, second >> 9 & 7, extra), pc, isa)
+    y = _wide_half(other, (fields_y, second >> 12 & 7, extra), pc, isa)
     operands = x.operands + y.operands
-    return Instruction(pc, 12, "VOPD3", first.name, "", operands, NO_MODS, None, (x, y), isa)
+    size = 16 if LITERAL in (fields_x[0], fields_y[0]) else 12
+    return Instruction(pc, size, "VOPD3", first.name, "", operands, NO_MODS, None, (x, y), isa)
 
 
 def _wide_half(
-    form: Form, fields: tuple[int, int, int, int], negate: int, pc: int, isa: str
+    form: Form, bits: tuple[tuple[int, int, int, int], int, int], pc: int, isa: str
 ) -> Instruction:
-    """Decode one half from its fields source 0, 1, 2 and destination."""
+    """Decode one half from its fields (source 0, 1, 2, destination), negations and literal."""
+    fields, negate, extra = bits
     operands = []
     for slot in form.slots:
         if slot.field == "vdst":
             operands.append(vectors(slot.count)[fields[3]])
+        elif slot.field == "src0" and fields[0] == LITERAL:
+            operand = literal(slot, extra, form.name)
+            operands.append(operand.modified(True, False) if negate & 1 else operand)
         elif slot.field == "src0":
             operands.append(sources("v", slot.count, "", bool(negate & 1))[fields[0]])
         elif slot.field == "vsrc1":

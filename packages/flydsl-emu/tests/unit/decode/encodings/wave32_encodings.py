@@ -268,7 +268,6 @@ class EncodingSource:
         if not wide:
             value = 0xC8000000 | x.opcode << 22 | y.opcode << 17 | sources[0] | second[0] << 9
             return value | sources[1] << 32 | second[1] << 41 | pick[2] >> 1 << 49 | pick[3] << 56
-        sources = [LITERAL + 1 if s == LITERAL else s for s in sources]
         third = [self._third(h) for h in (x, y)]
         value = 0xCF000000 | x.opcode << 18 | y.opcode << 12 | sources[0]
         value |= (sources[1] | second[0] << 16 | third[0] << 24) << 32
