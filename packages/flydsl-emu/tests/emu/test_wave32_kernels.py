@@ -16,7 +16,7 @@ from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 
 Compile = Callable[[str, str], bytes]
 Array = Any
-ARCHS = ("gfx1100", "gfx1201")
+ARCHS = ("gfx1100", "gfx1201", "gfx1250")
 HEADER = """
 declare i32 @llvm.amdgcn.workgroup.id.x()
 declare i32 @llvm.amdgcn.workgroup.id.y()
@@ -387,7 +387,7 @@ end:
     for wave in range(4):
         value = 3 * value + wave
     assert (out == value).all()
-    assert ("s_barrier_signal" if arch == "gfx1201" else "s_barrier") in names(record)
+    assert ("s_barrier" if arch == "gfx1100" else "s_barrier_signal") in names(record)
 
 
 @pytest.mark.parametrize("arch", ARCHS)

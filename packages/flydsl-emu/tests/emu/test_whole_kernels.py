@@ -16,7 +16,7 @@ from flydsl_emu.decode.oracle import Disassembler, find_library
 from flydsl_emu.dispatch import LoadedCode
 from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
 
-ARCHS = ("gfx942", "gfx950", "gfx1100", "gfx1201")
+ARCHS = ("gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 Compile = Callable[[str, str], bytes]
 Array = Any
 

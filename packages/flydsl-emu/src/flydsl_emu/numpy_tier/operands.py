@@ -85,6 +85,8 @@ class Operands:
                 return Fixed(np.uint32(wide >> 32 * at & 0xFFFFFFFF))
             return Fixed(bits)
         value = int(operand.value)
+        if operand.kind == "q":
+            return Fixed(np.uint32(value >> 32 * at & 0xFFFFFFFF))
         if at:
             return Fixed(np.uint32(0xFFFFFFFF if value < 0 else 0))
         return Fixed(np.uint32(value & 0xFFFFFFFF))

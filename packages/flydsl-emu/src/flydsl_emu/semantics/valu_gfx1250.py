@@ -22,6 +22,10 @@ for _t in ("u64", "i64"):
 define("v_mad_u32", "u32 = u32 u32 u32", lambda v, a, b, c: v.add(v.mul(a, b), c))
 
 
+define("v_fmaak_f64", "f64 = f64 f64 f64", "fma")
+define("v_fmamk_f64", "f64 = f64 f64 f64", "fma")
+
+
 @opcode("v_mad_nc_u64_u32", "u64 = u32 u32 u64")
 def _mad_unsigned(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
     return v.add(v.mul(v.convert(a, U64), v.convert(b, U64)), c)

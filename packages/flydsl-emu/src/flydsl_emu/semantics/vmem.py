@@ -108,10 +108,12 @@ def flat_address(
 
 
 def scratch_address(
-    v: VectorApi, i: Instruction, address: Value | None, base: Value | None, _size: int = 0
+    v: VectorApi, i: Instruction, address: Value | None, base: Value | None, size: int
 ) -> Value:
     """Return the ``U32`` byte offset into the lane's private segment."""
     total = v.const(U32, i.mod("offset") & 0xFFFFFFFF)
+    if address is not None and i.mod("scale_offset"):
+        address = v.mul(address, size)
     for part in (address, base):
         if part is not None:
             total = v.add(part, total)

@@ -356,6 +356,8 @@ N: dict[str, Callable[..., Any]] = {
     "v_fmac_dx9_zero_f32": fma_zero,
     "v_fmaak_f16": R["v_fma_f16"],
     "v_fmamk_f16": R["v_fma_f16"],
+    "v_fmaak_f64": R["v_fma_f64"],
+    "v_fmamk_f64": R["v_fma_f64"],
     "v_cvt_floor_i32_f32": R["v_cvt_flr_i32_f32"],
     "v_cvt_nearest_i32_f32": R["v_cvt_rpi_i32_f32"],
     "v_cvt_pk_rtz_f16_f32": R["v_cvt_pkrtz_f16_f32"],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flydsl_emu.decode import Instruction, Operand
-from flydsl_emu.semantics.value_types import F32, U32
+from flydsl_emu.semantics.value_types import F32, F64, U32, U64
 from flydsl_emu.testing import InstructionBench
 
 Array = Any
@@ -43,6 +43,22 @@ def test_two_operand_tables(table: int) -> None:
         if table >> 2 * row & 1:
             want |= (x if row & 2 else ~x) & (y if row & 1 else ~y)
     assert np.array_equal(b.read(V20, U32), want)
+
+
+@pytest.mark.opcodes("v_fmaak_f64 v_add_nc_u64 s_mov_b64")
+def test_literals_of_64_bits() -> None:
+    b = bench()
+    x = np.linspace(-3, 3, 64).reshape(SHAPE)
+    b.write(Operand("v", 8, 2), x, F64)
+    number = int(np.float64(-0.1).view(np.uint64))
+    literal = Operand("q", 0, 2, number)
+    pair = Operand("v", 20, 2)
+    run(b, "v_fmaak_f64", pair, Operand("f", 0, 2, 2.0), Operand("v", 8, 2), literal, format="VOP2")
+    assert np.array_equal(b.read(pair, F64), x * 2 - 0.1)
+    run(b, "v_add_nc_u64", pair, literal, Operand("i", 0, 2, 1), format="VOP2")
+    assert (b.read(pair, U64) == number + 1).all()
+    run(b, "s_mov_b64", Operand("s", 30, 2), literal, format="SOP1")
+    assert b.read(Operand("s", 30, 2), U64).tolist() == [number] * WAVES
 
 
 # bf16 --------------------------------------------------------------------------------------------
