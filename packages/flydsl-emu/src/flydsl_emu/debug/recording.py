@@ -16,6 +16,7 @@ from flydsl_emu.decode import Instruction
 from flydsl_emu.decode.text import format_operand
 from flydsl_emu.dispatch import LoadedKernel
 from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
+from flydsl_emu.execution.faults import KernelFault
 from flydsl_emu.numpy_tier.engine import Batch
 from flydsl_emu.observers import Observer, watching
 
@@ -153,7 +154,12 @@ class _Recorder:
             if not running:
                 return run()
             mask, reads = view.exec, _values(view, effects.reads)
-            result = run()
+            try:
+                result = run()
+            except KernelFault:
+                # The last step of a failed launch is where it failed, in this wave or another.
+                self._add(place, mask, (reads, ()), None)
+                raise
             taken = bool(result.reshape(-1)[row % result.size]) if branch else None
             self._add(place, mask, (reads, _values(view, effects.writes)), taken)
             return result

@@ -272,3 +272,22 @@ def test_accesses_that_a_wave_does_not_have(kernels: ModuleType, arrays: Any) ->
     with flydsl_emu.breakpoint_at(stop, pc=0, workgroup=0, wave=0):
         kernels.launch(*arrays, N)
     assert checked[0] in ((1 << 64) - 1, (1 << 32) - 1)
+
+
+def test_a_failed_launch_leaves_its_trace(kernels: ModuleType, arrays: Any) -> None:
+    a, b, c = arrays
+    small = a[:20].copy()
+    with (
+        scope(FLYDSL_DEBUG_INFO=True),
+        flydsl_emu.tracing(workgroup=(0, 1), wave=1) as traces,
+        pytest.raises(UserError) as error,
+    ):
+        kernels.launch(small, b, c, N)
+    assert error.value.code == "FLY-U711"
+    (trace,) = traces
+    assert trace.truncated
+    # The last step is the load of A, whose last rows are missing.
+    assert trace[-1].text.startswith("global_load")
+    assert trace[-1].writes == ()
+    assert trace[-1].source is not None
+    assert trace[-1].source.line == line_of("tile_a[y * TILE + x] = A[")
