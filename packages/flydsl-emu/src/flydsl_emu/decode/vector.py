@@ -122,6 +122,8 @@ def _dpp(entry: Entry, word: int, extra: int, pc: int) -> Instruction:
 
 def decode_vop3(entry: Entry, word: int, second: int, pc: int) -> Instruction:
     """Decode a 64-bit VOP3 instruction (with or without a scalar destination)."""
+    if not entry.slots:
+        return Instruction(pc, 8, "VOP3", entry.name, entry.encoding, ())
     operands = []
     scalar_destination = any(s.field == "sdst" for s in entry.slots)
     plain = entry.name.startswith("v_bitop3") or "_swap_b" in entry.name

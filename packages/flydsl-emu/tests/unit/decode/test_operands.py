@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import pytest
@@ -105,3 +106,37 @@ def test_an_unknown_architecture_is_an_error() -> None:
     with pytest.raises(TargetError) as caught:
         decode("gfx1030", b"")
     assert caught.value.code == "FLY-T702"
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
+def test_random_words_decode_and_print_or_are_refused(arch: str) -> None:
+    rng = random.Random(arch)
+    leading = (
+        0x1F,
+        0x20,
+        0x2C,
+        0x2F,
+        0x30,
+        0x31,
+        0x32,
+        0x33,
+        0x34,
+        0x35,
+        0x36,
+        0x37,
+        0x38,
+        0x3B,
+        0x3D,
+    )
+    decoded = 0
+    for _ in range(4000):
+        words = [rng.getrandbits(32) for _ in range(6)]
+        if rng.random() < 0.7:
+            words[0] = words[0] & 0x03FFFFFF | rng.choice(leading) << 26
+        try:
+            instruction = decode_one(arch, struct.pack("<6I", *words))
+        except TargetError:
+            continue
+        assert str(instruction)
+        decoded += 1
+    assert decoded > 1000

@@ -83,13 +83,16 @@ def _waitcnt(value: int) -> str:
 
 
 def _delay(value: int) -> str:
+    fields = (
+        ("instid0", value & 15, _DEPENDENCIES, "instid"),
+        ("instskip", value >> 4 & 7, _SKIPS, "instskip"),
+        ("instid1", value >> 7 & 15, _DEPENDENCIES, "instid"),
+    )
     parts = []
-    if value & 15:
-        parts.append(f"instid0({_DEPENDENCIES[value & 15]})")
-    if value >> 4 & 7:
-        parts.append(f"instskip({_SKIPS[value >> 4 & 7]})")
-    if value >> 7 & 15:
-        parts.append(f"instid1({_DEPENDENCIES[value >> 7 & 15]})")
+    for name, number, names, kind in fields:
+        if number:
+            text = names[number] if number < len(names) else f"/* invalid {kind} value */"
+            parts.append(f"{name}({text})")
     return " | ".join(parts) or "0"
 
 

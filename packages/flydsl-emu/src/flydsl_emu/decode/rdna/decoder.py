@@ -58,7 +58,7 @@ def decoder_of(arch: str, isa: str) -> Decode:
         top: (tables[form], shift, mask, function)
         for top, (form, shift, mask, function) in _WIDE[isa].items()
     }
-    flat = [tables[f"FLAT{segment}"] for segment in range(3)]
+    flat = {segment: tables[f"FLAT{segment}"] for segment in range(3)}
     flat_top, flat_segment, flat_opcode, flat_mask, flat_function = (
         (0x37, 16, 18, 127, decode_flat_11) if first else (0x3B, 24, 14, 255, decode_flat_12)
     )

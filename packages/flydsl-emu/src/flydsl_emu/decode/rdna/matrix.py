@@ -20,7 +20,9 @@ __all__ = ["SCALE_PREFIXES", "decode_matrix", "decode_scaled"]
 # Opcodes of the prefixes that give a product scales per 32 and per 16 elements, and their names.
 SCALE_PREFIXES: Mapping[int, str] = {0x35: "v_wmma_scale_", 0x3A: "v_wmma_scale16_"}
 # Registers of an A or B matrix 16 x 128 by element format.
-_REGISTERS = (16, 16, 12, 12, 8, 16, 16, 16)
+_REGISTERS = (16, 16, 12, 12, 8)
+_LAST_FORMAT = 4
+_LAST_SCALE_FORMAT = 2
 
 
 def decode_matrix(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
@@ -35,6 +37,8 @@ def decode_scaled(form: Form, words: Sequence[int], at: int, pc: int, isa: str) 
     """Decode a matrix product whose scale prefix is at ``words[at]``."""
     word, second = words[at + 2], words[at + 3]
     first, last = words[at], words[at + 1]
+    if not form.name.startswith("v_wmma") or not form.name.endswith(("_f8f6f4", "_f4")):
+        raise KeyError("a scale prefix before something else than a product with scales")
     opcode = first >> 16 & 255
     mods = _modifiers(form.name, word, second, isa)
     fields = {
@@ -45,6 +49,8 @@ def decode_scaled(form: Form, words: Sequence[int], at: int, pc: int, isa: str) 
         "a_reuse": first >> 13 & 1,
         "b_reuse": first >> 14 & 1,
     }
+    if max(fields["a_scale_fmt"], fields["b_scale_fmt"]) > _LAST_SCALE_FORMAT:
+        raise KeyError("reserved format of scales")
     mods.update({name: value for name, value in fields.items() if value})
     count = 2 if opcode == 0x3A else 1
     scales = tuple(sources("v", count)[last >> shift & 511] for shift in (0, 9))
@@ -70,6 +76,8 @@ def _modifiers(name: str, word: int, second: int, isa: str) -> dict[str, int]:
     select = word >> 11 & 7
     high = second >> 27 & 3 | (word >> 14 & 1) << 2
     if name.endswith("_f8f6f4"):
+        if max(select, high) > _LAST_FORMAT:
+            raise KeyError("reserved element format")
         fields = {"a_fmt": select, "b_fmt": high}
     elif isa == "gfx11":
         fields = {"op_sel": select}

@@ -175,6 +175,8 @@ def _through_dpp(kind: str, slot: Slot, code: int, following: int) -> Operand:
 def decode_vop3(form: Form, words: Sequence[int], at: int, pc: int, isa: str) -> Instruction:
     """Decode a VOP3 instruction (with or without a scalar destination) at ``words[at]``."""
     word, second = words[at], words[at + 1]
+    if not form.slots:
+        return Instruction(pc, 8, "VOP3", form.name, form.encoding, (), NO_MODS, None, (), isa)
     if not (second >> 27 or word & 0x8000):
         scalar = form.slots[1:] and form.slots[1].field == "sdst"
         if scalar or not word & 0x7F00:
