@@ -1,0 +1,161 @@
+"""Operators of PyTorch made of launchers and of functions that launch.
+
+``torch.compile`` and ``torch.export`` treat such an operator as one opaque call: nothing of it is
+traced with fake tensors, there is no graph break, and its effects on its arguments are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from flydsl.errors import UserTypeError, UserValueError
+from flydsl.expr import Pointer, Stream, Tensor
+from flydsl.expr.annotations import ConstexprKind
+from flydsl.expr.numeric import Boolean, Float, Integer
+from flydsl.frontend import JitFunction
+
+__all__ = ["launcher_op", "register_op"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*::[A-Za-z_][A-Za-z0-9_]*\Z")
+_STATIC_TYPES: Mapping[object, str] = {bool: "bool", int: "SymInt", float: "float", str: "str"}
+
+Operator = Any
+"""A ``torch.library.CustomOpDef``: call it, or register more with its methods."""
+
+
+def register_op(
+    name: str,
+    function: Callable[..., Any],
+    *,
+    fake: Callable[..., Any],
+    mutates: Sequence[str] = (),
+    backward: Callable[..., Any] | None = None,
+    save: Callable[..., None] | None = None,
+) -> Operator:
+    """Register a function that launches kernels as an operator.
+
+    Args:
+        name: ``"namespace::name"``.
+        function: Takes and returns tensors and plain values, with annotations from which PyTorch
+            infers the schema. Tensors that it returns must be new, not its arguments.
+        fake: Returns new tensors of the shapes, strides and types that `function` would return,
+            without computing anything.
+        mutates: Names of the arguments that `function` writes to.
+        backward: ``backward(ctx, *gradients)`` returns the gradient of every argument or None.
+        save: ``save(ctx, inputs, output)`` keeps on `ctx` what `backward` needs.
+
+    Returns:
+        The operator, also found as ``torch.ops.namespace.name``.
+
+    Raises:
+        UserValueError: The name is malformed, or `mutates` names no parameter.
+        UserTypeError: The schema cannot be inferred, or only `save` is given.
+    """
+    _check_name(name)
+    if save is not None and backward is None:
+        raise UserTypeError(
+            f"{name} saves for a backward pass that it does not have",
+            code="FLY-U495",
+            hint="pass backward= too",
+        )
+    try:
+        operator = torch.library.custom_op(name, function, mutates_args=tuple(mutates))
+    except ValueError as error:
+        raise UserTypeError(
+            f"PyTorch cannot make an operator for {name}: {error}",
+            code="FLY-U496",
+            hint="annotate every parameter and the result: torch.Tensor, int, float, bool, str, "
+            "Optional and lists of these",
+        ) from error
+    operator.register_fake(fake)
+    if backward is not None:
+        operator.register_autograd(backward, setup_context=save)
+    return operator
+
+
+def launcher_op(name: str, launcher: JitFunction, *, mutates: Sequence[str]) -> Operator:
+    """Register a launcher as an operator that writes to some of its arguments and returns nothing.
+
+    Tensor parameters take tensors, integer and float parameters numbers, compile-time parameters
+    what their annotation says. A stream parameter takes no argument: the operator runs on the
+    current stream.
+
+    Args:
+        name: ``"namespace::name"``.
+        launcher: A function decorated with ``flyc.jit`` whose parameters are annotated.
+        mutates: Names of the tensor parameters that kernels write to.
+
+    Returns:
+        The operator.
+
+    Raises:
+        UserValueError: The name is malformed, or `mutates` does not name tensor parameters.
+        UserTypeError: A parameter has no annotation, or one that no operator can take.
+    """
+    _check_name(name)
+    if not isinstance(launcher, JitFunction):
+        raise UserTypeError(
+            "launcher_op takes a function decorated with @flyc.jit", code="FLY-U496", value=launcher
+        )
+    parameters = launcher.signature.parameters
+    tensors = [p.name for p in parameters if p.annotation is Tensor]
+    for written in mutates:
+        if written not in tensors:
+            raise UserValueError(
+                f"{name} cannot write to {written!r}",
+                code="FLY-U497",
+                value=written,
+                allowed=", ".join(tensors) or "none: the launcher has no tensor parameters",
+            )
+    shown: list[str] = []
+    for parameter in parameters:
+        if parameter.annotation is not Stream:
+            mark = f"(a{len(shown)}!)" if parameter.name in mutates else ""
+            shown.append(f"{_schema_type(name, parameter).replace('*', mark)} {parameter.name}")
+    taken = [p.annotation is not Stream for p in parameters]
+
+    def launch(*arguments: Any) -> None:
+        given = iter(arguments)
+        launcher(*(next(given) if take else None for take in taken))
+
+    operator = torch.library.custom_op(
+        name, launch, mutates_args=tuple(mutates), schema=f"({', '.join(shown)}) -> ()"
+    )
+    operator.register_fake(lambda *_: None)
+    return operator
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.match(str(name)):
+        raise UserValueError(
+            "the name of an operator is namespace::name", code="FLY-U497", value=name
+        )
+
+
+def _schema_type(name: str, parameter: Any) -> str:
+    """Return the type of a parameter in a schema; ``*`` stands where an alias mark goes."""
+    annotation = parameter.annotation
+    if annotation is Tensor:
+        return "Tensor*"
+    if isinstance(annotation, ConstexprKind):
+        found = _STATIC_TYPES.get(annotation.kind)
+        if found is not None:
+            return found
+    elif isinstance(annotation, type) and issubclass(annotation, Boolean):
+        return "bool"
+    elif isinstance(annotation, type) and issubclass(annotation, Integer):
+        return "SymInt"
+    elif isinstance(annotation, type) and issubclass(annotation, Float):
+        return "float"
+    hint = "pass the tensor instead of a pointer" if annotation is Pointer else ""
+    raise UserTypeError(
+        f"parameter {parameter.name!r} of {name} has no type that an operator can take",
+        code="FLY-U496",
+        value=annotation,
+        allowed="fx.Tensor, integer and float classes, fx.Constexpr of bool, int, float or str",
+        hint=hint,
+    )
