@@ -43,13 +43,11 @@ class Event:
         streams: Numbers of the streams it counts on; its results need all of them.
         writes_lds: It is an LDS instruction that writes LDS.
         to_lds: It loads memory straight into LDS.
-        stores: It stores to memory without a result.
     """
 
     streams: tuple[int, ...]
     writes_lds: bool = False
     to_lds: bool = False
-    stores: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +110,9 @@ def _event_gfx9(i: Instruction) -> Event | None:
     if name.startswith("ds_"):
         return Event((1,), writes_lds=writes_lds(name))
     if name.startswith(_VECTOR):
-        return Event((0,), to_lds=_loads_to_lds(i), stores=_is_store(i))
+        return Event((0,), to_lds=_loads_to_lds(i))
     if name.startswith("flat_"):
-        return Event((3, 4), stores=_is_store(i))
+        return Event((3, 4))
     if name.startswith(_SCALAR) or name.startswith("s_sendmsg"):
         return Event((2,))
     return Event((5,)) if name == "exp" else None
@@ -162,10 +160,10 @@ def _event_gfx11(i: Instruction) -> Event | None:
         return Event((6,))
     if name.startswith(_VECTOR):
         if _is_store(i):
-            return Event((3,), stores=True)
+            return Event((3,))
         return Event((0,), to_lds=_loads_to_lds(i))
     if name.startswith("flat_"):
-        return Event((3, 1), stores=True) if _is_store(i) else Event((0, 1))
+        return Event((3, 1)) if _is_store(i) else Event((0, 1))
     if name.startswith(_SCALAR) or name.startswith("s_sendmsg"):
         return Event((2,))
     return Event((4,)) if name in ("exp", "export") else None
@@ -223,10 +221,10 @@ def _event_gfx12(i: Instruction) -> Event | None:
         return Event((7,), to_lds="_load_async_to_lds_" in name)
     if name.startswith(_VECTOR):
         if _is_store(i) or name in ("global_wb", "global_wbinv"):
-            return Event((3,), stores=True)
+            return Event((3,))
         return Event((0,), to_lds=_loads_to_lds(i))
     if name.startswith("flat_"):
-        return Event((3, 1), stores=True) if _is_store(i) else Event((0, 1))
+        return Event((3, 1)) if _is_store(i) else Event((0, 1))
     if name.startswith((*_SCALAR, "s_sendmsg", "s_prefetch")):
         return Event((2,))
     return Event((4,)) if name == "export" else None

@@ -104,7 +104,7 @@ def _wait_finding(kernel: str, hazard: WaitHazard, model: CounterModel, at: _Pla
         "write": f"writes {name}, which {stream.label} will overwrite later",
         "barrier": "a barrier while writes to LDS are outstanding: other waves may read old values",
         "lds": "reads LDS before the transfer from memory into LDS has finished",
-        "order": f"a cache operation while {stream.label} operations are outstanding",
+        "order": "empties caches while a load of data that others write is outstanding",
     }[hazard.kind]
     hint = f"wait for {stream.counter}({hazard.distance}) before this instruction"
     return Finding("FLY-U731", kernel, text, at(hazard.at), at(hazard.source), hint)

@@ -22,10 +22,10 @@ __all__ = ["WaitHazard", "missing_waits"]
 # Things other than registers that an operation may have outstanding.
 LDS_WRITE = -1
 FIRST_TO_LDS = -2
-WRITE_BACK = -3
 
 _BARRIERS = frozenset(("s_barrier", "s_barrier_signal", "s_barrier_signal_isfirst"))
-_WRITE_BACKS = frozenset(("buffer_wbl2", "global_wb", "global_wbinv"))
+# Modifiers of loads that look past the caches for what other waves write.
+_SHARED = ("sc0", "sc1", "glc", "scope", "th")
 _INVALIDATES = frozenset(("buffer_inv", "global_inv"))
 
 
@@ -37,7 +37,7 @@ class WaitHazard:
         at: Index of the instruction that needs it.
         kind: ``"read"``, ``"write"`` (of a register still to be written), ``"barrier"`` (with LDS
             writes outstanding), ``"lds"`` (an LDS read before the transfer into LDS), ``"order"``
-            (a cache operation too early).
+            (caches emptied while a load of shared data is outstanding).
         register: The register, or a negative marker.
         stream: Number of the stream.
         distance: Younger operations of the stream: the wait that is missing.
@@ -62,6 +62,7 @@ class _Step(NamedTuple):
     event: Event | None
     waits: tuple[tuple[tuple[int, ...], int], ...]
     kind: str
+    shared: bool
 
 
 # Distance and origin of what is pending, by stream.
@@ -100,7 +101,7 @@ def missing_waits(
 def _step(n: int, i: Instruction, effects: Effects, model: CounterModel) -> _Step:
     uses, defs, partial = effects
     if i.name.startswith("v_"):
-        return _Step(n, uses + defs, uses, (), None, (), "")
+        return _Step(n, uses + defs, uses, (), None, (), "", False)
     event = model.event(i)
     if partial and event is not None:
         # A load into half a register merges when it returns, in the order of its stream.
@@ -121,11 +122,9 @@ def _step(n: int, i: Instruction, effects: Effects, model: CounterModel) -> _Ste
         kind = "lds"
     elif i.name in _INVALIDATES:
         kind = "invalidate"
-    elif i.name in _WRITE_BACKS:
-        kind = "write back"
-    elif event is not None and event.stores:
-        kind = "store"
-    return _Step(n, uses + defs, uses, defs if event is not None else (), event, waits, kind)
+    results = defs if event is not None else ()
+    shared = event is not None and any(i.mods.get(bit) for bit in _SHARED)
+    return _Step(n, uses + defs, uses, results, event, waits, kind, shared)
 
 
 class _Analysis:
@@ -173,8 +172,6 @@ class _Analysis:
             more += (LDS_WRITE,)
         if event.to_lds and not begun and not self._filled_by_writes:
             more += (FIRST_TO_LDS,)
-        if step.kind == "write back":
-            more += (WRITE_BACK,)
         return more
 
     def _wait(self, stream: dict[int, tuple[int, int]], s: int, value: int, issued: int) -> None:
@@ -238,15 +235,9 @@ class _Analysis:
             return (LDS_WRITE,)
         if step.kind == "lds":
             return (FIRST_TO_LDS,)
-        if step.kind == "store":
-            return (WRITE_BACK,)
         if step.kind == "invalidate":
-            return [r for r, (_, at) in stream.items() if r >= 0 and self._is_vector(at)]
+            return [r for r, (_, at) in stream.items() if r >= 0 and self._steps[at].shared]
         return ()
-
-    def _is_vector(self, at: int) -> bool:
-        event = self._steps[at].event
-        return event is not None and 0 in event.streams
 
     @staticmethod
     def merge(known: _State, new: _State) -> _State | None:
