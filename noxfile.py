@@ -94,7 +94,7 @@ def layers(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Check the documentation: links and anchors, and every Python block by running it."""
-    _install(session, "docs")
+    _install(session, "docs", "torch")
     session.run("pytest", "-n", "auto", "tests/docs", *session.posargs)
 
 

@@ -33,6 +33,8 @@ def test_links(path: Path) -> None:
 @pytest.mark.parametrize("path", WITH_CODE, ids=[str(p.relative_to(ROOT)) for p in WITH_CODE])
 def test_python_blocks(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = read_page(path)
+    if "import torch" in page.program():
+        pytest.importorskip("torch", reason="the page shows how to use torch, which is optional")
     # Kernels are rewritten from their source text, so the blocks must be in a file. It keeps the
     # page's line numbers, which then appear in tracebacks.
     program = tmp_path / f"{path.stem.lower().replace('-', '_')}_page.py"
