@@ -26,7 +26,7 @@ FIRST_TO_LDS = -2
 _BARRIERS = frozenset(("s_barrier", "s_barrier_signal", "s_barrier_signal_isfirst"))
 # Modifiers of loads that look past the caches for what other waves write.
 _SHARED = ("sc0", "sc1", "glc", "scope", "th")
-_INVALIDATES = frozenset(("buffer_inv", "global_inv"))
+_INVALIDATES = frozenset(("buffer_inv", "buffer_gl0_inv", "buffer_gl1_inv", "global_inv"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class _Analysis:
         issued: list[int],
         found: list[WaitHazard],
     ) -> None:
-        own = step.event.streams if step.event is not None else ()
+        own = step.event.streams if step.event is not None and step.results else ()
         for s, stream in enumerate(pending):
             if not stream:
                 continue

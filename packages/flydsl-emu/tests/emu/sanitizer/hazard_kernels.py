@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-__all__ = ["KERNELS", "MATRIX", "kernel", "matrix_kernel"]
+__all__ = ["FLAGS", "KERNELS", "MATRIX", "kernel", "matrix_kernel"]
 
 DECLARATIONS = """
 declare i32 @llvm.amdgcn.workgroup.id.x()
@@ -268,6 +268,23 @@ done:
   store float %more, ptr addrspace(1) %yp
   ret void
 """
+
+# Waves of other workgroups: publish with a release, wait with acquires, other loads in flight.
+FLAGS = kernel("""
+  %v = load float, ptr addrspace(1) %xp
+  store atomic i32 1, ptr addrspace(1) %y syncscope("agent") release, align 4
+  %far = getelementptr float, ptr addrspace(1) %xp, i64 1024
+  br label %spin
+spin:
+  %w = load volatile float, ptr addrspace(1) %far
+  %seen = load atomic i32, ptr addrspace(1) %y syncscope("agent") acquire, align 4
+  %again = icmp ne i32 %seen, 1
+  br i1 %again, label %spin, label %done
+done:
+  %r = fadd float %v, %w
+  store float %r, ptr addrspace(1) %yp
+  ret void
+""")
 
 KERNELS: dict[str, str] = {
     "exchange": kernel(EXCHANGE, LDS),

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 from code_mutants import NOP, kernels_of, mutants
-from hazard_kernels import KERNELS, MATRIX, matrix_kernel
+from hazard_kernels import FLAGS, KERNELS, MATRIX, matrix_kernel
 
 from flydsl_emu import check_code_object
 from flydsl_emu.codeobject import Kernel
@@ -46,6 +46,17 @@ def test_compiled_kernels_have_no_findings(
     assert len(matrix_kernels) > 170
     for kernel in (*memory_kernels, *matrix_kernels):
         assert check_kernel(kernel) == []
+
+
+@pytest.mark.parametrize("arch", [*ARCHS, "gfx1100", "gfx1201"])
+def test_flags_between_workgroups(compile_ir: Compile, arch: str) -> None:
+    (kernel,) = kernels_of(compile_ir(FLAGS, arch))
+    assert check_kernel(kernel) == []
+    instructions = decode(kernel.arch, kernel.code, 0)
+    at = next(n for n, i in enumerate(instructions) if i.name.endswith("_inv"))
+    wait = next(i for i in reversed(instructions[:at]) if i.name.startswith("s_wait"))
+    (mutant,) = mutants(kernel, lambda i: i.pc == wait.pc)
+    assert any("empties caches" in f.message for f in check_kernel(mutant.kernel))
 
 
 def test_every_deleted_wait_is_found(
