@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flydsl_emu.decode.literals import could_be_inline
+from flydsl_emu.decode.printing.messages import message_text
 from flydsl_emu.decode.printing.wave32 import format_wave32, truth_table
 from flydsl_emu.decode.swizzle import swizzle_text
 
@@ -58,15 +59,6 @@ _HWREGS = {
     23: "HW_REG_SQ_PERF_SNAPSHOT_PC_LO",
     24: "HW_REG_SQ_PERF_SNAPSHOT_PC_HI",
 }
-_MESSAGES = {
-    1: "MSG_INTERRUPT",
-    4: "MSG_SAVEWAVE",
-    5: "MSG_STALL_WAVE_GEN",
-    6: "MSG_HALT_WAVES",
-    7: "MSG_ORDERED_PS_DONE",
-    9: "MSG_GS_ALLOC_REQ",
-    10: "MSG_GET_DOORBELL",
-}
 _DATA_FORMATS = (
     "INVALID 8 16 8_8 32 16_16 10_11_11 11_11_10 10_10_10_2 2_10_10_10 8_8_8_8 32_32 16_16_16_16 "
     "32_32_32 32_32_32_32 RESERVED_15"
@@ -98,7 +90,7 @@ _HALF_BITS = {
     0.15915494309189532: 0x3118,
 }
 _PLAIN_IMMEDIATE = frozenset(
-    "s_nop s_sleep s_setprio s_sethalt s_set_gpr_idx_mode s_trap "
+    "s_nop s_sleep s_setprio s_sethalt s_trap "
     "s_incperflevel s_decperflevel s_setkill s_code_end".split()
 )
 
@@ -355,11 +347,12 @@ def _sopp(i: Instruction) -> str:
         return " " + _waitcnt(value)
     if i.target is not None or name == "s_endpgm":
         return f" {value}" if value or name != "s_endpgm" else ""
+    if name == "s_set_gpr_idx_mode":
+        return f" gpr_idx({_index_mode(value)})" if value < 16 else f" {value:#x}"
     if name in _PLAIN_IMMEDIATE:
         return f" {_immediate(value)}"
     if name in ("s_sendmsg", "s_sendmsghalt"):
-        message = _MESSAGES.get(value)
-        return f" sendmsg({message})" if message else f" {value}"
+        return f" {message_text(value)}"
     return ""
 
 
