@@ -115,8 +115,9 @@ def _class(type: Type) -> Callable[..., Value]:
     return call
 
 
-for _type, _t in ((F16, "f16"), (F32, "f32"), (F64, "f64")):
-    define(f"v_cmp_class_{_t}", f"mask = {_t} u32", _class(_type))
-    define(f"v_cmpx_class_{_t}", f"optional.mask exec = {_t} u32", _class(_type))
+# The classes of the f16 form may be either half of a register on gfx11 and later.
+for _type, _t, _c in ((F16, "f16", "u16"), (F32, "f32", "u32"), (F64, "f64", "u32")):
+    define(f"v_cmp_class_{_t}", f"mask = {_t} {_c}", _class(_type))
+    define(f"v_cmpx_class_{_t}", f"optional.mask exec = {_t} {_c}", _class(_type))
 
 define("v_cndmask_b32", "u32 = u32 u32 mask", lambda v, a, b, c: v.select(c, b, a))

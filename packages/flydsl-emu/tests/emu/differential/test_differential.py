@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from both_targets import differences, make_inputs, run_emulated, run_native
 from random_functions import make_function
 
 from flydsl.config import scope
+from flydsl_emu.semantics.registry import REGISTRY
 
 BATCH = 32
 ARCHS = ("gfx942", "gfx950", "gfx1100", "gfx1201")
@@ -61,3 +65,22 @@ def test_a_difference_is_found() -> None:
     (text,) = differences(function, native, emulated)
     assert "output 0" in text
     assert "thread 2" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("v_div_fixup_f32", lambda _v, quotient, _bottom, _top: quotient),
+        ("v_mul_hi_u32", lambda v, a, b: v.mul(a, b)),
+        ("v_cmp_class_f32", lambda v, x, _classes: v.is_nan(x)),
+    ],
+)
+def test_a_wrong_opcode_is_found(
+    name: str, wrong: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = [make_function(seed) for seed in range(BATCH)]
+    inputs = make_inputs(0)
+    native = run_native(functions, inputs)
+    monkeypatch.setitem(REGISTRY, name, replace(REGISTRY[name], function=wrong))
+    emulated = run_emulated(functions, inputs, "gfx942", 2)
+    assert any(differences(f, native[n], emulated[n]) for n, f in enumerate(functions))
