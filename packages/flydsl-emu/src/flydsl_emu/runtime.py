@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -271,6 +271,14 @@ class EmulatorRuntime:
             graph.replay()
         """
         return self._streams.capture(stream, self._run)
+
+    def measure(self, run: Callable[[], object], device: int) -> tuple[float, str]:  # noqa: ARG002
+        """Return what the execution report's model says about the launches that `run` makes."""
+        from flydsl_emu.report import collect
+
+        with collect() as reports:
+            run()
+        return sum(report.modelled_microseconds or 0.0 for report in reports), "model us"
 
     def allocate(self, size: int, device: int) -> int:  # noqa: ARG002
         """Return the address of `size` new zeroed bytes."""

@@ -19,6 +19,7 @@ _COMMANDS = (
     "flydsl.cli.layout_command",
     "flydsl.cli.cache_command",
     "flydsl.cli.compile_command",
+    "flydsl.cli.tune_command",
 )
 
 

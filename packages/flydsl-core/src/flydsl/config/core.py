@@ -8,6 +8,7 @@ from flydsl.config.parsers import boolean, integer, names, path, power_of_two, t
 from flydsl.config.settings import Setting, default_cache_dir, setting
 
 __all__ = [
+    "AUTOTUNE",
     "CACHE_DIR",
     "CACHE_SIZE",
     "COMPILE_ONLY",
@@ -97,4 +98,7 @@ CACHE_SIZE: Setting[int] = setting(
 )
 RUN_ONLY: Setting[bool] = setting(
     "FLYDSL_RUNTIME_RUN_ONLY", boolean, False, "run only what is in the cache; never compile"
+)
+AUTOTUNE: Setting[bool] = setting(
+    "FLYDSL_AUTOTUNE", boolean, False, "search for the best configurations again"
 )

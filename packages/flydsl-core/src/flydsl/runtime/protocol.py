@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from flydsl.plugins.payloads import CodeObject, TargetSpec
@@ -84,6 +85,13 @@ class DeviceRuntime(Protocol):
 
     def synchronize(self, stream: int, device: int) -> None:
         """Wait for the work on `stream`; raise what it failed with."""
+        ...
+
+    def measure(self, run: Callable[[], object], device: int) -> tuple[float, str]:
+        """Return the cost of `run`, a function that launches on `device`, and its unit.
+
+        Real devices report time (``"ms"``), emulators what they model (``"model us"``).
+        """
         ...
 
     def allocate(self, size: int, device: int) -> int:

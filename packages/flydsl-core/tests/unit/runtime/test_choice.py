@@ -32,7 +32,9 @@ class FakeRuntime:
         return "the driver is too old"
 
     device_spec = load = restart = launch_address = driver_address = take_error = _unused
-    current_stream = synchronize = allocate = free = copy_to_device = copy_from_device = _unused
+    current_stream = synchronize = measure = allocate = free = copy_to_device = copy_from_device = (
+        _unused
+    )
 
 
 @pytest.fixture

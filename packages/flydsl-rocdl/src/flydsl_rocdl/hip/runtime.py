@@ -322,6 +322,12 @@ class HipRuntime:
         with self.on(device):
             self.library.call("hipStreamSynchronize", stream)
 
+    def measure(self, run: Callable[[], object], device: int) -> tuple[float, str]:
+        """Return the median time of one run, after warming up, in ms."""
+        from flydsl_rocdl.hip.timing import median_milliseconds
+
+        return median_milliseconds(self, run, device), "ms"
+
     def allocate(self, size: int, device: int) -> int:
         """Allocate device memory."""
         address = ctypes.c_void_p()

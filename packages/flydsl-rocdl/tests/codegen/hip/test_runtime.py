@@ -162,3 +162,12 @@ def test_the_search_prefers_what_is_loaded_then_packages_then_installations(tmp_
     assert found == [str(wheel / "libamdhip64.so.7"), str(rocm / "libamdhip64.so")]
     with config.scope(FLYDSL_HIP_LIBRARY="/x/lib.so"):
         assert list(search.candidates()) == ["/x/lib.so"]
+
+
+def test_measuring_takes_the_median_of_batches_between_events(runtime):
+    runs = []
+    value, unit = runtime.measure(lambda: runs.append(1), 0)
+    # The stub's events are 1.5 ms apart: five warm-ups, then batches of five milliseconds.
+    assert len(runs) == 5 + 5 * 17
+    assert unit == "ms"
+    assert value == pytest.approx(1.5 / 17)

@@ -113,6 +113,13 @@ class ToyRuntime:
     def synchronize(self, stream: int, device: int) -> None:
         """Do nothing: launches finish before they return."""
 
+    def measure(self, run: Callable[[], object], device: int) -> tuple[float, str]:
+        """Count the launches that `run` makes."""
+        del device
+        before = self.launches
+        run()
+        return float(self.launches - before), "launches"
+
     def allocate(self, size: int, device: int) -> int:
         """Allocate host memory."""
         del device

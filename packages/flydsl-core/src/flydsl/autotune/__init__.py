@@ -1,0 +1,17 @@
+"""Choosing the fastest of several configurations of a launcher, each checked before it is timed.
+
+* `configs`: `Config`, one candidate.
+* `memory`: saving, restoring and comparing what tensor arguments hold.
+* `searching`: compiles, prunes, checks and measures candidates.
+* `results`: what was found, on disk and in tables to ship.
+* `tuner`: the decorator `autotune` and `do_bench`.
+
+The objective comes from the device runtime (`DeviceRuntime.measure`): time on a GPU, the model of
+the execution report in the emulator.
+"""
+
+from flydsl.autotune.configs import Config
+from flydsl.autotune.results import Result, Trial
+from flydsl.autotune.tuner import Autotuned, autotune, do_bench
+
+__all__ = ["Autotuned", "Config", "Result", "Trial", "autotune", "do_bench"]

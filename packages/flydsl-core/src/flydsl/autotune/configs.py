@@ -1,0 +1,82 @@
+"""`Config`: one candidate of a tuned launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flydsl.errors import UserTypeError
+
+__all__ = ["Config"]
+
+
+class Config:
+    """Values for parameters of a launcher, and compile hints.
+
+    Args:
+        num_warps: Passed as the parameter of that name, if given.
+        waves_per_eu: The compile hint of that name, if given.
+        pre_hook: Called with the launcher's arguments by name before every run of this candidate.
+        **values: Values for the launcher's parameters.
+
+    Raises:
+        UserTypeError: A value cannot be written to a results file.
+    """
+
+    __slots__ = ("pre_hook", "values", "waves_per_eu")
+
+    def __init__(
+        self,
+        *,
+        num_warps: int | None = None,
+        waves_per_eu: int | None = None,
+        pre_hook: Callable[[dict[str, Any]], object] | None = None,
+        **values: Any,
+    ) -> None:
+        if "maxnreg" in values:
+            raise UserTypeError(
+                "AMD GPUs have no limit of registers per thread to set",
+                code="FLY-U470",
+                value=f"maxnreg={values['maxnreg']}",
+                hint="waves_per_eu asks for occupancy",
+            )
+        for name, value in values.items():
+            if not isinstance(value, (int, float, str, bool, type(None))):
+                raise UserTypeError(
+                    f"the value of {name!r} in a Config cannot be kept in a results file",
+                    code="FLY-U470",
+                    value=value,
+                    allowed="int, float, bool, str or None",
+                )
+        if num_warps is not None:
+            values["num_warps"] = num_warps
+        self.values: dict[str, Any] = values
+        self.waves_per_eu = waves_per_eu
+        self.pre_hook = pre_hook
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """Return the values for the launcher's parameters."""
+        return dict(self.values)
+
+    def compiler_opts(self) -> dict[str, Any]:
+        """Return the compile hints."""
+        return {} if self.waves_per_eu is None else {"waves_per_eu": self.waves_per_eu}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content as JSON-ready values; the hook is left out."""
+        return {"values": dict(self.values), "hints": self.compiler_opts()}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Config:
+        """Return the configuration that `to_dict` described."""
+        return cls(**content["hints"], **content["values"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(sorted(self.values.items())) + repr(self.waves_per_eu))
+
+    def __repr__(self) -> str:
+        shown = {**self.values, **self.compiler_opts()}
+        return f"Config({', '.join(f'{k}={v!r}' for k, v in shown.items())})"

@@ -1,0 +1,70 @@
+"""``flydsl tune``: searches configurations of a tuned launcher on many workers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flydsl.errors import UserTypeError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+    from flydsl.autotune import Trial
+
+__all__ = ["add", "run"]
+
+
+def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="search configurations of a tuned launcher",
+        description="Try every configuration for every problem, check the results against one "
+        "another, and keep the fastest. Exits with 1 if no configuration of a problem runs.",
+    )
+    parser.add_argument("launcher", help="module:name of an @autotune launcher")
+    parser.add_argument(
+        "--problems",
+        required=True,
+        help="module:name of a function that returns a list of argument tuples",
+    )
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--scheduler", default="", help="address of a Dask scheduler, instead")
+    parser.add_argument("-o", "--output", type=Path, help="folder of results to ship")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, print and keep the results."""
+    from flydsl.autotune import Autotuned
+    from flydsl.autotune.workers import Task, named, search_on, workers
+
+    tuned, problems = named(args.launcher), named(args.problems)()
+    if not isinstance(tuned, Autotuned):
+        raise UserTypeError(
+            f"{args.launcher} is not decorated with @autotune", code="FLY-U475", value=tuned
+        )
+    status = 0
+    with workers(max(1, args.workers), args.scheduler) as executor:
+        for index, arguments in enumerate(problems):
+            configs = tuned.candidates(tuple(arguments))
+            tasks = [
+                Task(args.launcher, args.problems, index, config.to_dict()) for config in configs
+            ]
+            print(f"problem {index}: {len(tasks)} configurations")
+            result = search_on(executor, tasks, tuned.tolerance, _print)
+            if result is None:
+                print("  none runs")
+                status = 1
+                continue
+            kept = tuned.keep(tuple(arguments), result, args.output)
+            print(f"  best: {kept.best}")
+    return status
+
+
+def _print(trial: Trial) -> None:
+    cost = trial.rejected or f"{trial.value:.4g} {trial.unit}"
+    print(f"  {trial.config}: {cost}", flush=True)
