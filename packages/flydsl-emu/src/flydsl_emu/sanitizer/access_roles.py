@@ -69,7 +69,7 @@ def roles_of(i: Instruction, effects: Effects) -> Roles | None:
         tuple(r for o in address for r in registers_of(o)),
         tuple(r for o in data for r in registers_of(o)),
         "store" if stores else "atomic",
-        16 if name.endswith("_d16_hi") else 0,
+        16 if "_d16_hi" in name else 0,
     )
 
 

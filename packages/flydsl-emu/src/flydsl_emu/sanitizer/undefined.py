@@ -274,7 +274,7 @@ class UndefinedCheck:
         if plan.defs and not ("_d16" in plan.instruction.name and self._dirty(plan.defs, lanes)):
             self.shadow.define(plan.defs, lanes)
         elif plan.defs:
-            keep = np.uint32(0xFFFF if plan.instruction.name.endswith("_hi") else 0xFFFF0000)
+            keep = np.uint32(0xFFFF if "_hi" in plan.instruction.name else 0xFFFF0000)
             for r in plan.defs:
                 bits = self.shadow.bits(r)
                 bits[...] = np.where(lanes, bits & keep, bits)

@@ -73,6 +73,15 @@ def test_unchanged_kernels_have_no_findings(codes: list[tuple[str, bytes]]) -> N
         assert str(checked(code, arguments, grid=grid)) == "no findings", name
 
 
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1151", "gfx1201"])
+def test_unchanged_kernels_of_rdna_have_no_findings(compile_ir: Compile, arch: str) -> None:
+    for name, text in KERNELS.items():
+        if name != "transfer":
+            grid, arguments = arguments_of(name)
+            report = checked(compile_ir(text, arch), arguments, grid=grid)
+            assert str(report) == "no findings", name
+
+
 # Races -------------------------------------------------------------------------------------------
 def test_every_deleted_barrier_is_a_race(codes: list[tuple[str, bytes]]) -> None:
     """In these kernels each barrier orders accesses of different waves."""
