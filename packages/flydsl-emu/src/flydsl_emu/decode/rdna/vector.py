@@ -44,7 +44,13 @@ def literal(slot: Slot, value: int, name: str) -> Operand:
         kind = "f64"
     elif name.startswith(_PACKED) and name.endswith("f16"):
         kind = "packed f16"
-    if slot.field != "lit" and could_be_inline(value, slot.count, kind):
+    if style == "x":
+        signed = (value ^ 0x80000000) - 0x80000000
+        if -16 <= signed <= 64:
+            return Operand("i", 0, slot.count, signed)
+        return Operand("l", 0, slot.count, value)
+    count = 1 if style == "w" else slot.count
+    if slot.field != "lit" and could_be_inline(value, count, kind):
         return Operand("l", 1, slot.count, value)
     return Operand("l", 16 if style in ("f", "i") else 0, slot.count, value)
 
