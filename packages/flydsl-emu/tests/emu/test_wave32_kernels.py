@@ -248,6 +248,32 @@ define amdgpu_kernel void @k(ptr addrspace(1) %p, ptr addrspace(1) %q, i32 %i) {
         assert np.array_equal(x, want)
 
 
+def test_registers_above_255(compile_ir: Compile) -> None:
+    count = 300
+    loads = "".join(
+        f"  %a{n} = getelementptr [32 x i32], ptr addrspace(1) %p, i32 {n}, i32 %t\n"
+        f"  %x{n} = load volatile i32, ptr addrspace(1) %a{n}\n"
+        for n in range(count)
+    )
+    stores = "".join(
+        f"  %m{n} = mul i32 %x{n}, %x{(n + 1) % count}\n"
+        f"  store volatile i32 %m{n}, ptr addrspace(1) %a{n}\n"
+        for n in range(count)
+    )
+    text = f"""{HEADER}
+define amdgpu_kernel void @k(ptr addrspace(1) %p) "amdgpu-flat-work-group-size"="32,32"
+    "amdgpu-waves-per-eu"="1,1" {{
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+{loads}{stores}  ret void
+}}"""
+    x = np.random.default_rng(7).integers(0, 2**32, (count, 32), dtype=np.uint32)
+    before = x.copy()
+    record = launch(compile_ir(text, "gfx1250"), (x,))
+    assert record.kernel.vgprs > 256
+    assert "s_set_vgpr_msb" in names(record)
+    assert np.array_equal(x, before * np.roll(before, -1, 0))
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_halves_of_registers(compile_ir: Compile, arch: str) -> None:
     body = """

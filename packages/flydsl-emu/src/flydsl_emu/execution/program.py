@@ -8,6 +8,7 @@ from flydsl.errors import TargetError
 from flydsl_emu.codeobject import Kernel
 from flydsl_emu.decode import Instruction, decode, decode_one
 from flydsl_emu.execution.barriers import SPLIT_BARRIERS
+from flydsl_emu.execution.high_registers import with_high_registers
 from flydsl_emu.semantics.control import END
 from flydsl_emu.semantics.modes import changes_mode, initial_mode, is_usual, uses_mode
 
@@ -61,7 +62,8 @@ class Program:
     _blocks: dict[int, Block] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.instructions = decode(self.kernel.arch, self.kernel.code, self.base)
+        code = decode(self.kernel.arch, self.kernel.code, self.base)
+        self.instructions = with_high_registers(code)
         self._enter(self.instructions)
 
     def _enter(self, instructions: list[Instruction]) -> None:
@@ -84,7 +86,7 @@ class Program:
             # What follows an exit belongs to it only if something before jumps there.
             if i.name in _EXITS and farthest < start + at:
                 break
-        self._enter(found)
+        self._enter(with_high_registers(found))
         return bool(found)
 
     def leads(self, pc: int) -> bool:

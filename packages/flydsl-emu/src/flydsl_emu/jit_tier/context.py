@@ -128,4 +128,4 @@ class WaveLayout:
         """Return the layout for a kernel."""
         if kernel.agprs:
             return cls(kernel.wave_size, 264, 256)
-        return cls(kernel.wave_size, min(kernel.vgprs + 8, 512), 0)
+        return cls(kernel.wave_size, min(kernel.vgprs + 8, 1024), 0)

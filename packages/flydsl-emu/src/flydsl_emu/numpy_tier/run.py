@@ -81,7 +81,7 @@ class NumpyTier:
         # The unified file of CDNA3 holds AGPRs above the vector registers; count them apart.
         agprs = 256 if kernel.agprs else 0
         lane_count = geometry.lanes
-        vgprs = min(kernel.vgprs + 8, 512) if not agprs else 264
+        vgprs = min(kernel.vgprs + 8, 1024) if not agprs else 264
         state = State(waves, vgprs, agprs, lane_count)
         group = np.repeat(np.arange(groups), geometry.waves)
         lds_size = kernel.descriptor.group_segment + geometry.dynamic_lds

@@ -344,7 +344,8 @@ NO_EFFECT = (
     "s_wait_samplecnt s_wait_storecnt s_wait_storecnt_dscnt s_wait_idle s_prefetch_data "
     "s_prefetch_data_pc_rel s_prefetch_inst s_prefetch_inst_pc_rel s_buffer_prefetch_data "
     "buffer_gl0_inv buffer_gl1_inv global_inv global_wb global_wbinv s_wait_xcnt s_wait_tensorcnt "
-    "s_wait_asynccnt s_monitor_sleep s_setprio_inc_wg global_prefetch_b8 flat_prefetch_b8"
+    "s_wait_asynccnt s_monitor_sleep s_setprio_inc_wg global_prefetch_b8 flat_prefetch_b8 "
+    "s_set_vgpr_msb"
 ).split()
 
 
