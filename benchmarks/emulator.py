@@ -1,8 +1,8 @@
 """Speed of the emulator's tiers on kernels of given sizes, and cost of compiling a long kernel.
 
 Seconds of a launch, the best of several, with code compiled before: the interpreter on numpy arrays
-and compiled kernels with one thread (CPU time), and compiled kernels with two (wall time). `steps` are the
-wave-instructions that the launch executes. The results are compared with numpy references first.
+and compiled kernels (levels 0 and 1) with one thread in CPU time, and with two in wall time.
+`steps` are the wave-instructions that the launch executes.
 The long kernel is decoded, compiled without the disk cache, and loaded from it.
 """
 
@@ -60,13 +60,14 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Seconds of one workload by tier and threads."""
+    """Seconds of one workload by tier, optimisation level and threads."""
 
     name: str
     steps: int
     numpy_1: float
-    jit_1: float
-    jit_2: float
+    level_0: float
+    level_1: float
+    level_1_threads_2: float
     compile: float
 
 
@@ -173,12 +174,13 @@ def measure(workload: Workload, library: Library, runs: int, interpret: bool) ->
     loaded = Loaded(workload)
     tier = JitTier(loaded.program, library)
     compile_ = best(lambda: tier.kernel(loaded.launch.entry), 1)
-    steps = tier.run(loaded.launch).steps
+    steps = tier.run(loaded.launch, 1, 0).steps
     workload.check()
     # CPU time where one thread works alone: other programs on the machine do not count then.
     jit = [
-        best(lambda: tier.run(loaded.launch, 1), runs, time.process_time),
-        best(lambda: tier.run(loaded.launch, 2), runs),
+        best(lambda: tier.run(loaded.launch, 1, 0), runs, time.process_time),
+        best(lambda: tier.run(loaded.launch, 1, 1), runs, time.process_time),
+        best(lambda: tier.run(loaded.launch, 2, 1), runs),
     ]
     numpy = 0.0
     if interpret:
@@ -186,7 +188,7 @@ def measure(workload: Workload, library: Library, runs: int, interpret: bool) ->
         count = 2 if steps < 10**7 else 1
         numpy = best(lambda: interpreter.run(loaded.launch), count, time.process_time)
         workload.check()
-    return Figure(workload.name, steps, numpy, jit[0], jit[1], compile_)
+    return Figure(workload.name, steps, numpy, *jit, compile_)
 
 
 def measure_long(count: int) -> dict[str, float]:
@@ -231,8 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f = measure(workload, library, options.runs, not options.no_numpy)
         figures.append(f)
         print(
-            f"{f.name:<10} {f.steps:>11} {f.numpy_1:>9.3f} {f.jit_1:>8.4f} {f.jit_2:>8.4f} "
-            f"{f.compile:>8.3f}",
+            f"{f.name:<10} {f.steps:>11} {f.numpy_1:>9.3f} {f.level_0:>8.4f} {f.level_1:>8.4f} "
+            f"{f.level_1_threads_2:>9.4f} {f.compile:>8.3f}",
             flush=True,
         )
     long = measure_long(1000 if options.quick else 13000)

@@ -157,7 +157,7 @@ def rmsnorm(columns: int) -> str:
 
 
 def softmax(columns: int, rows: int) -> str:
-    """Softmax of bf16 rows, one workgroup a row; the row is the workgroup's number modulo `rows`."""
+    """Softmax of bf16 rows, a workgroup each; its row is its number modulo `rows`."""
     w = Writer()
     w.prologue()
     w.do(f"%row = and i32 %b, {rows - 1}")

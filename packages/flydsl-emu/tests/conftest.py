@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from flydsl.config import scope
+
+
+@pytest.fixture(scope="session", autouse=True)
+def code_cache(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Keep compiled kernels in a folder of this session, which its workers share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "emulator-code"
+    with scope(FLYDSL_EMU_CACHE_DIR=folder):
+        yield folder
+
 
 TRIPLE = "amdgcn-amd-amdhsa"
 

@@ -21,10 +21,10 @@ from flydsl_emu.jit_tier.context import WaveLayout
 from flydsl_emu.jit_tier.faulting import fault_of
 from flydsl_emu.jit_tier.library import Library
 from flydsl_emu.jit_tier.memory import ROUTINE
-from flydsl_emu.jit_tier.outlining import outlined, routine_messages
+from flydsl_emu.jit_tier.outlining import routine_messages
 from flydsl_emu.numpy_tier.state import pack_mask
 from flydsl_emu.semantics.catalogue import find
-from flydsl_emu.semantics.modes import DEFAULT_MODE
+from flydsl_emu.semantics.modes import DEFAULT_MODE, is_usual
 from flydsl_emu.testing import InstructionBench
 
 __all__ = ["Recorder"]
@@ -73,8 +73,10 @@ class Recorder:
         def recorded(
             bench: InstructionBench, instruction: Instruction, mode: int = DEFAULT_MODE
         ) -> Any:
-            if bench.state.active is not None:
-                # Waves that stand elsewhere: a matter of the numpy tier's scheduler.
+            s = find(instruction.name)
+            moded = s is not None and "hwmode" in (*s.sources, *s.results)
+            if bench.state.active is not None or moded or not is_usual(mode):
+                # Waves that stand elsewhere, and float modes, are the numpy tier's alone.
                 return execute(bench, instruction, mode)
             case = _Case(bench.arch, bench.lane_count, instruction, mode, _contents(bench), bench)
             try:
@@ -96,23 +98,23 @@ class Recorder:
             setattr(InstructionBench, "execute", execute)  # noqa: B010
 
     # Comparison ----------------------------------------------------------------------------------
-    def differences(self, library: Library, large: int = 1) -> list[str]:
-        """Compile and run every case; return a line for each that differs.
+    def differences(self, library: Library, forms: int) -> list[str]:
+        """Compile and run the cases; return a line for each that differs.
 
         Args:
             library: Support routines.
-            large: How many forms to take of each large instruction, which compile slowly.
+            forms: How many forms (operands, modifiers, architectures) of each mnemonic and wave
+                size to take.
         """
         groups: dict[tuple[str, int], dict[str, list[_Case]]] = {}
-        forms: dict[tuple[str, int, str], set[str]] = {}
+        taken: dict[tuple[int, str], set[str]] = {}
         for case in self.cases:
             key = repr((case.instruction, case.mode))
-            found = find(case.instruction.name)
-            if found is not None and outlined(found):
-                taken = forms.setdefault((case.arch, case.lanes, found.name), set())
-                if key not in taken and len(taken) >= large:
-                    continue
-                taken.add(key)
+            chosen = taken.setdefault((case.lanes, case.instruction.name), set())
+            form = f"{case.arch} {key}"
+            if form not in chosen and len(chosen) >= forms:
+                continue
+            chosen.add(form)
             groups.setdefault((case.arch, case.lanes), {}).setdefault(key, []).append(case)
         out: list[str] = []
         for (arch, lanes), cases in groups.items():
@@ -215,9 +217,12 @@ def _title(case: _Case) -> str:
 def _both_nan(case: _Case, a: int, b: int) -> bool:
     """Return whether two words are NaN in the format of the instruction.
 
-    Sign and payload are unspecified where several operands are NaN, or an operation is invalid too.
+    Sign and payload are unspecified where several operands are NaN, or an operation is invalid too,
+    and whether conversions of halves make NaN quiet.
     """
     forms = set(_FLOATS.findall(case.instruction.name))
+    if "format" in case.instruction.name:
+        forms = {"f32", "f16"}
     for name, infinity in (("f32", 0x7F800000), ("f64", 0x7FF00000)):
         if name in forms and min(a & 0x7FFFFFFF, b & 0x7FFFFFFF) > infinity:
             return True

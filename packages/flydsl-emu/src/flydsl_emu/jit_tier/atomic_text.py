@@ -8,7 +8,14 @@ from __future__ import annotations
 from flydsl_emu.jit_tier.arithmetic import Arithmetic
 from flydsl_emu.jit_tier.builder import FunctionBuilder, ModuleParts
 from flydsl_emu.jit_tier.faulting import ALIGNMENT
-from flydsl_emu.jit_tier.memory_text import SPACES, checks_text, flat_masks, place_text
+from flydsl_emu.jit_tier.memory_text import (
+    SPACES,
+    checks_text,
+    flat_masks,
+    place_element,
+    place_text,
+    pointer_text,
+)
 from flydsl_emu.jit_tier.support_text import CHECKS
 from flydsl_emu.jit_tier.values import IrValue, element_text
 from flydsl_emu.semantics.atomics import OPERATIONS
@@ -93,15 +100,17 @@ def _one_space(header: str, space: str, type: Type, count: int, lanes: int) -> s
         for k in range(count)
     )
     operands = "".join(f", {integer} %d{k}" for k in range(count))
+    place = place_element(space)
+    widened = f"  %l.at = {'zext' if place == 'i32' else 'bitcast'} {place} %l.short to i64"
     return f"""
 {header}(ptr %context, {address} %a, i64 %mask, i32 %pc{data}) #0 {{
 entry:
-  %places = alloca <{lanes} x i64>, align 64
+  %places = alloca <{lanes} x {place}>, align 64
   %out = alloca {shape}, align 64
 {stored}
   %ok = call i64 @check.{space}(ptr %context, {address} %a, i64 %mask, i64 {size}, i32 %pc)
 {place_text(space, lanes)}
-  store <{lanes} x i64> %at, ptr %places, align 64
+  store <{lanes} x {place}> %at, ptr %places, align 64
   store {shape} zeroinitializer, ptr %out, align 64
   br label %some
 some:
@@ -112,8 +121,9 @@ one:
   %l = call i64 @llvm.cttz.i64(i64 %left, i1 true)
   %less = sub i64 %left, 1
   %rest = and i64 %left, %less
-  %l.p = getelementptr i64, ptr %places, i64 %l
-  %l.at = load i64, ptr %l.p
+  %l.p = getelementptr {place}, ptr %places, i64 %l
+  %l.short = load {place}, ptr %l.p
+{widened}
   %l.low = and i64 %l.at, {size - 1}
   %straight = icmp eq i64 %l.low, 0
   br i1 %straight, label %begin, label %crooked
@@ -121,7 +131,7 @@ crooked:
   call void @record(ptr %context, i64 {ALIGNMENT}, i32 %pc, i64 %l.at, i64 %l, i64 {size}, i64 1)
   br label %some
 begin:
-  %l.to = inttoptr i64 %l.at to ptr
+{pointer_text(space, "%l.short", "%l.to")}
 {loaded}
   %old.first = load atomic {integer}, ptr %l.to monotonic, align {size}
   br label %try

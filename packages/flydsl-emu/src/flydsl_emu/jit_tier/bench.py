@@ -86,7 +86,9 @@ class InstructionCode:
             code.line(f"store i64 {wide.text}, ptr {place}, align 8")
         registers.flush()
         body = "\n".join((*code.entry, *code.lines))
-        return f"define void @i{n}(ptr %state, ptr %context) #0 {{\n{body}\n  ret void\n}}\n"
+        return (
+            f"define void @i{n}(ptr %state, ptr %context) #0 {{\nentry:\n{body}\n  ret void\n}}\n"
+        )
 
     def run(
         self,

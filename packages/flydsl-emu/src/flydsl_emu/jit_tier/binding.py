@@ -88,6 +88,9 @@ class Translator:
         s = self.semantics(i)
         if lacks_clamp(i, s):
             raise self._missing(i, f"clamp on `{i.name}`")
+        if "hwmode" in (*s.sources, *s.results):
+            # Such kernels run on the numpy tier (see `flydsl_emu.dispatch.choice`).
+            raise self._missing(i, f"`{i.name}` in compiled kernels")
         if outlined(s):
             self._outlined(i, s)
             return None

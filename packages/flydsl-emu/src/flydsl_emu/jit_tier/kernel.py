@@ -23,6 +23,7 @@ class CompiledKernel:
         library: Support routines.
         entry: Offset of the first instruction to run.
         extra: Offsets reached by indirect jumps.
+        level: Optimisation level, 0 or 1.
 
     Attributes:
         layout: Registers of a wave.
@@ -31,20 +32,26 @@ class CompiledKernel:
         continued: For each block the one that merely continues it, or -1.
         messages: Requirements by number.
         cached: The code came from the disk.
-        extra: As given.
+        extra, level: As given.
 
     Raises:
         TargetError: The host's code generator cannot compile it.
     """
 
     def __init__(
-        self, program: Program, library: Library, entry: int, extra: frozenset[int] = frozenset()
+        self,
+        program: Program,
+        library: Library,
+        entry: int,
+        extra: frozenset[int] = frozenset(),
+        level: int = 0,
     ) -> None:
         self.library = library
+        self.level = level
         self.extra = extra
         self.layout = WaveLayout.of(program.kernel)
         self.driver = f"driver.{self.layout.lanes}.{self.layout.vectors}.{self.layout.accumulators}"
-        key = kernel_key(program, entry, extra)
+        key = kernel_key(program, entry, extra, level)
         image = library.cache.load(key)
         self.cached = image is not None
         if image is None:
@@ -74,7 +81,7 @@ class CompiledKernel:
             "lengths": made.lengths,
             "continued": made.continued,
         }
-        return cache.keep(key, compiled(made.text, 0), notes)
+        return cache.keep(key, compiled(made.text, self.level), notes)
 
     @staticmethod
     def _instructions(program: Program, offsets: dict[str, int]) -> dict[str, Instruction]:
@@ -86,10 +93,12 @@ class CompiledKernel:
         return [self.library.address(name) for name in self.imports]
 
 
-def kernel_key(program: Program, entry: int, extra: frozenset[int] = frozenset()) -> str:
+def kernel_key(
+    program: Program, entry: int, extra: frozenset[int] = frozenset(), level: int = 0
+) -> str:
     """Return the key of a kernel in the cache of code."""
     kernel = program.kernel
     code = hashlib.sha256(kernel.text if extra else kernel.code).hexdigest()
     layout = WaveLayout.of(kernel)
-    parts = (layout.lanes, layout.vectors, layout.accumulators, entry, sorted(extra))
+    parts = (layout.lanes, layout.vectors, layout.accumulators, entry, sorted(extra), level)
     return f"kernel {kernel.arch} {code} {parts}"

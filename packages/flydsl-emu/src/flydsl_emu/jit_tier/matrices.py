@@ -25,10 +25,12 @@ from flydsl_emu.semantics.bits import (
 from flydsl_emu.semantics.matrix_plan import MatrixPlan, Side
 from flydsl_emu.semantics.value_types import F32, F64, U32, U64
 
-__all__ = ["Matrices"]
+__all__ = ["STORED", "Matrices"]
 
 _WIDTH = 16
 _HEIGHT = 8
+STORED = "%stored"
+"""Text of values that are in the result of a routine already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,15 @@ class _Sources:
 
 
 class Matrices(Arithmetic):
-    """`VectorApi.matrix_multiply`."""
+    """`VectorApi.matrix_multiply`.
+
+    Attributes:
+        homes: Of values that a routine loaded: the pointer and the number of the register. When
+            it is filled, sums of f32 accumulators go straight to the routine's result, and
+            `STORED` stands for them.
+    """
+
+    homes: dict[str, tuple[str, int]]
 
     @property
     def _api(self) -> VectorApi:
@@ -57,6 +67,9 @@ class Matrices(Arithmetic):
         left, right = self._elements(a, plan.a), self._elements(b, plan.b)
         sources = _Sources(self._spilled(left), self._spilled(right), len(left), len(right))
         words = 2 if plan.accumulator == "f64" else 1
+        if plan.accumulator == "f32" and (found := self._in_place(c)) is not None:
+            _Loops(self, plan, sources, found).emit()
+            return [IrValue(STORED, U32, False)] * plan.results
         product = self.code.allocate(f"[{plan.results * lanes} x double]")
         _Loops(self, plan, sources, product).emit()
         out = []
@@ -66,6 +79,15 @@ class Matrices(Arithmetic):
             total = IrValue(text, F64, False)
             out += self._accumulated(total, c[words * k : words * k + words], plan)
         return out
+
+    def _in_place(self, c: Sequence[IrValue]) -> str | None:
+        """Return the address of the accumulator, if it may be read and written where it is."""
+        if not self.homes or any(x.text not in self.homes for x in c):
+            return None
+        pointer, first = self.homes[c[0].text]
+        if [self.homes[x.text] for x in c] != [(pointer, first + k) for k in range(len(c))]:
+            return None
+        return pointer if first == 0 else None
 
     def _spilled(self, elements: Sequence[IrValue]) -> str:
         lanes = self.lane_count
@@ -271,6 +293,21 @@ class _Loops:
             lane = code.effect(f"mul i64 {lane}, {plan.n}")
             index = code.effect(f"add i64 {register}, {lane}")
         index = code.effect(f"add i64 {index}, {column}")
-        place = code.effect(f"getelementptr double, ptr {self.product}, i64 {index}")
         total = code.effect(f"load {self.vector}, ptr {sums}, align 64")
+        if self.product.startswith("%p"):
+            self._accumulate(index, total)
+            return
+        place = code.effect(f"getelementptr double, ptr {self.product}, i64 {index}")
         code.line(f"store {self.vector} {total}, ptr {place}, align 8")
+
+    def _accumulate(self, index: str, total: str) -> None:
+        """Add a row to the accumulator's, which `product` points to, and store it as the result."""
+        code = self.code
+        narrow = f"<{self.width} x float>"
+        source = code.effect(f"getelementptr float, ptr {self.product}, i64 {index}")
+        addend = code.effect(f"load {narrow}, ptr {source}, align 4")
+        wide = code.effect(f"fpext {narrow} {addend} to {self.vector}")
+        sum_ = code.effect(f"fadd {self.vector} {total}, {wide}")
+        rounded = code.effect(f"fptrunc {self.vector} {sum_} to {narrow}")
+        target = code.effect(f"getelementptr float, ptr %result, i64 {index}")
+        code.line(f"store {narrow} {rounded}, ptr {target}, align 4")

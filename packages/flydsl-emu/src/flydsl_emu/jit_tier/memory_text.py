@@ -24,7 +24,9 @@ __all__ = [
     "dense_text",
     "flat_masks",
     "load_text",
+    "place_element",
     "place_text",
+    "pointer_text",
     "shared_text",
     "signature",
     "splat_text",
@@ -189,6 +191,12 @@ def place_text(space: str, lanes: int) -> str:
     shape = f"<{lanes} x i64>"
     if space == "global":
         return f"  %at = add {shape} %a, zeroinitializer"
+    if space == "lds":
+        return (
+            f"  %base.p = getelementptr i8, ptr %context, i64 {at(space)}\n"
+            "  %base = load ptr, ptr %base.p\n"
+            f"  %at = add <{lanes} x i32> %a, zeroinitializer"
+        )
     lines = [
         f"  %wide = zext <{lanes} x i32> %a to {shape}",
         f"  %base.p = getelementptr i8, ptr %context, i64 {at(space)}",
@@ -199,32 +207,45 @@ def place_text(space: str, lanes: int) -> str:
             f"<{lanes} x i32> zeroinitializer"
         ),
     ]
-    if space == "scratch":
-        numbers = ", ".join(f"i64 {k}" for k in range(lanes))
-        lines += [
-            f"  %stride.p = getelementptr i8, ptr %context, i64 {at('scratch_stride')}",
-            "  %stride = load i64, ptr %stride.p",
-            f"  %stride.v = insertelement {shape} poison, i64 %stride, i32 0",
-            (
-                f"  %strides = shufflevector {shape} %stride.v, {shape} poison, "
-                f"<{lanes} x i32> zeroinitializer"
-            ),
-            f"  %own = mul {shape} %strides, <{numbers}>",
-            f"  %owned = add {shape} %bases, %own",
-            f"  %at = add {shape} %owned, %wide",
-        ]
-    else:
-        lines.append(f"  %at = add {shape} %bases, %wide")
+    numbers = ", ".join(f"i64 {k}" for k in range(lanes))
+    lines += [
+        f"  %stride.p = getelementptr i8, ptr %context, i64 {at('scratch_stride')}",
+        "  %stride = load i64, ptr %stride.p",
+        f"  %stride.v = insertelement {shape} poison, i64 %stride, i32 0",
+        (
+            f"  %strides = shufflevector {shape} %stride.v, {shape} poison, "
+            f"<{lanes} x i32> zeroinitializer"
+        ),
+        f"  %own = mul {shape} %strides, <{numbers}>",
+        f"  %owned = add {shape} %bases, %own",
+        f"  %at = add {shape} %owned, %wide",
+    ]
     return "\n".join(lines)
 
 
-def dense_text(form: Form) -> str:
+def place_element(space: str) -> str:
+    """Return the LLVM type of what `place_text` makes: LDS keeps its short offsets."""
+    return "i32" if space == "lds" else "i64"
+
+
+def pointer_text(space: str, offset: str, result: str) -> str:
+    """Return instructions that make a pointer of one of the addresses of `place_text`."""
+    if space == "lds":
+        return (
+            f"  {result}.w = zext i32 {offset} to i64\n"
+            f"  {result} = getelementptr i8, ptr %base, i64 {result}.w"
+        )
+    return f"  {result} = inttoptr i64 {offset} to ptr"
+
+
+def dense_text(form: Form, space: str) -> str:
     """Return instructions that tell in ``%dense`` whether the lanes lie one after another."""
-    lanes, shape = form.lanes, f"<{form.lanes} x i64>"
-    offsets = ", ".join(f"i64 {form.total * k}" for k in range(lanes))
+    element = place_element(space)
+    lanes, shape = form.lanes, f"<{form.lanes} x {element}>"
+    offsets = ", ".join(f"{element} {form.total * k}" for k in range(lanes))
     return f"""
   %at0 = extractelement {shape} %at, i32 0
-  %at0.v = insertelement {shape} poison, i64 %at0, i32 0
+  %at0.v = insertelement {shape} poison, {element} %at0, i32 0
   %at0.s = shufflevector {shape} %at0.v, {shape} poison, <{lanes} x i32> zeroinitializer
   %line = add {shape} %at0.s, <{offsets}>
   %same = icmp eq {shape} %line, %at
@@ -270,29 +291,30 @@ def _plain_load(form: Form, space: str, name: str = "") -> str:
     )
     address = f"<{lanes} x {'i64' if space == 'global' else 'i32'}>"
     group = f"<{count} x {element}>" if count > 1 else element
+    place = place_element(space)
     return f"""
 {header}({signature(form, space)}) #0 {{
 entry:
   %stage = alloca [{items} x {element}], align 64
-  %places = alloca <{lanes} x i64>, align 64
+  %places = alloca <{lanes} x {place}>, align 64
   %ok = call i64 @check.{space}(ptr %context, {address} %a, i64 %mask, i64 {form.total}, i32 %pc)
 {place_text(space, lanes)}
   %full = icmp eq i64 %ok, {-1 if lanes == 64 else 0xFFFFFFFF}
   br i1 %full, label %test, label %clear
-test:{dense_text(form)}
+test:{dense_text(form, space)}
   br i1 %dense, label %whole, label %all
 whole:
-  %first = inttoptr i64 %at0 to ptr
+{pointer_text(space, "%at0", "%first")}
   %line.data = load <{items} x {element}>, ptr %first, align 1
   br label %out
 all:
-  store <{lanes} x i64> %at, ptr %places, align 64
+  store <{lanes} x {place}> %at, ptr %places, align 64
   br label %copy
 copy:
   %n = phi i64 [ 0, %all ], [ %n.next, %copy ]
-  %n.p = getelementptr i64, ptr %places, i64 %n
-  %n.at = load i64, ptr %n.p
-  %n.from = inttoptr i64 %n.at to ptr
+  %n.p = getelementptr {place}, ptr %places, i64 %n
+  %n.at = load {place}, ptr %n.p
+{pointer_text(space, "%n.at", "%n.from")}
   %n.data = load {group}, ptr %n.from, align 1
   %n.index = mul i64 %n, {count}
   %n.to = getelementptr {element}, ptr %stage, i64 %n.index
@@ -302,7 +324,7 @@ copy:
   br i1 %n.more, label %copy, label %staged
 clear:
   store <{items} x {element}> zeroinitializer, ptr %stage, align 64
-  store <{lanes} x i64> %at, ptr %places, align 64
+  store <{lanes} x {place}> %at, ptr %places, align 64
   br label %some
 some:
   %left = phi i64 [ %ok, %clear ], [ %rest, %one ]
@@ -312,9 +334,9 @@ one:
   %l = call i64 @llvm.cttz.i64(i64 %left, i1 true)
   %less = sub i64 %left, 1
   %rest = and i64 %left, %less
-  %l.p = getelementptr i64, ptr %places, i64 %l
-  %l.at = load i64, ptr %l.p
-  %l.from = inttoptr i64 %l.at to ptr
+  %l.p = getelementptr {place}, ptr %places, i64 %l
+  %l.at = load {place}, ptr %l.p
+{pointer_text(space, "%l.at", "%l.from")}
   %l.data = load {group}, ptr %l.from, align 1
   %l.index = mul i64 %l, {count}
   %l.to = getelementptr {element}, ptr %stage, i64 %l.index

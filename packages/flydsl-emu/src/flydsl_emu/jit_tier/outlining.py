@@ -7,11 +7,13 @@ from typing import Any
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.jit_tier.builder import FunctionBuilder, ModuleParts
+from flydsl_emu.jit_tier.matrices import STORED
 from flydsl_emu.jit_tier.memory import JitMachine
 from flydsl_emu.jit_tier.operands import is_constant
 from flydsl_emu.jit_tier.values import IrValue
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.layout import Layout
+from flydsl_emu.semantics.modes import DEFAULT_MODE
 from flydsl_emu.semantics.registry import IMPLICIT, Semantics
 from flydsl_emu.semantics.value_types import TYPES, U32, U64
 
@@ -71,6 +73,8 @@ def routine_text(
     v = JitMachine(code, lanes)
     v.messages = [] if messages is None else messages
     v.direct = True
+    # An accumulator that is not the result itself may share no register with it (see `_outlined`).
+    v.homes = {}
     place = v.context_field("site")
     v.site = code.effect(f"load i32, ptr {place}, align 8")
     layout = Layout(i, s)
@@ -81,6 +85,8 @@ def routine_text(
     results = s.function(v, *sources)
     words = results if isinstance(results, list) else [v.cast(results, U32)]
     for k, x in enumerate(words):
+        if x.text == STORED:
+            continue
         place = code.emit(f"getelementptr i8, ptr %result, i64 {4 * lanes * k}")
         shape = v.shape(U32, False)
         code.line(f"store {shape} {v.text(x, False)}, ptr {place}, align 64")
@@ -99,8 +105,8 @@ def _source(
     arguments: list[str],
 ) -> Any:
     token = s.sources[k]
-    if token in ("inst", "arch"):
-        return i if token == "inst" else arch
+    if token in ("inst", "arch", "mode"):
+        return {"inst": i, "arch": arch, "mode": DEFAULT_MODE}[token]
     if token == "exec":
         return v.execution()
     if token == "oldregs":
@@ -114,6 +120,8 @@ def _source(
     name = f"%p{len(arguments)}"
     arguments.append(f"ptr {name}")
     words = _loaded(v, name, operand.count)
+    if token == "regs" and s.results[0] == "unmasked.regs":
+        v.homes.update({x.text: (name, at) for at, x in enumerate(words)})
     return words if token == "regs" else v.cast(words[0], TYPES[token])
 
 

@@ -9,7 +9,9 @@ from flydsl_emu.jit_tier.memory_text import (
     alike_text,
     dense_text,
     flat_masks,
+    place_element,
     place_text,
+    pointer_text,
     shared_text,
     signature,
     splat_text,
@@ -42,25 +44,26 @@ def _plain_store(form: Form, space: str, name: str = "") -> str:
     header = f'define void @"{name}"' if name else f"define internal void @{space}"
     address = f"<{lanes} x {'i64' if space == 'global' else 'i32'}>"
     group = f"<{count} x {element}>" if count > 1 else element
+    place = place_element(space)
     return f"""
 {header}({signature(form, space)}{_data(form)}) #0 {{
 entry:
   %stage = alloca [{items} x {element}], align 64
-  %places = alloca <{lanes} x i64>, align 64
+  %places = alloca <{lanes} x {place}>, align 64
   %ok = call i64 @check.{space}(ptr %context, {address} %a, i64 %mask, i64 {form.total}, i32 %pc)
 {place_text(space, lanes)}
 {_packed(form)}
   %full = icmp eq i64 %ok, {-1 if lanes == 64 else 0xFFFFFFFF}
   br i1 %full, label %test, label %each
-test:{dense_text(form)}
+test:{dense_text(form, space)}
   br i1 %dense, label %whole, label %each
 whole:
-  %first = inttoptr i64 %at0 to ptr
+{pointer_text(space, "%at0", "%first")}
   store <{items} x {element}> %data, ptr %first, align 1
   ret void
 each:
   store <{items} x {element}> %data, ptr %stage, align 64
-  store <{lanes} x i64> %at, ptr %places, align 64
+  store <{lanes} x {place}> %at, ptr %places, align 64
   br label %some
 some:
   %left = phi i64 [ %ok, %each ], [ %rest, %one ]
@@ -73,9 +76,9 @@ one:
   %l.index = mul i64 %l, {count}
   %l.from = getelementptr {element}, ptr %stage, i64 %l.index
   %l.data = load {group}, ptr %l.from, align {form.size}
-  %l.p = getelementptr i64, ptr %places, i64 %l
-  %l.at = load i64, ptr %l.p
-  %l.to = inttoptr i64 %l.at to ptr
+  %l.p = getelementptr {place}, ptr %places, i64 %l
+  %l.at = load {place}, ptr %l.p
+{pointer_text(space, "%l.at", "%l.to")}
   store {group} %l.data, ptr %l.to, align 1
   br label %some
 done:

@@ -16,6 +16,10 @@ from flydsl_emu.jit_tier.worker import Session, Worker
 
 __all__ = ["JitTier"]
 
+_OPTIMISED_SIZE = 2000
+_OPTIMISED_STEPS = 10_000_000
+"""Kernels up to that size are compiled at level 1 for launches of that many wave-instructions."""
+
 
 @cache
 def _library() -> Library:
@@ -34,7 +38,7 @@ class JitTier:
     def __init__(self, program: Program, library: Library | None = None) -> None:
         self.program = program
         self.library = library or _library()
-        self._kernels: dict[int, CompiledKernel] = {}
+        self._kernels: dict[tuple[int, int], CompiledKernel] = {}
 
     @staticmethod
     def available() -> bool:
@@ -44,28 +48,41 @@ class JitTier:
     def ready(self, entry: int) -> bool:
         """Return whether machine code for a kernel that starts at `entry` is at hand."""
         offset = entry - self.program.base
-        return offset in self._kernels or self.library.cache.has(kernel_key(self.program, offset))
+        return any(
+            (offset, level) in self._kernels
+            or self.library.cache.has(kernel_key(self.program, offset, level=level))
+            for level in (0, 1)
+        )
 
-    def kernel(self, entry: int) -> CompiledKernel:
-        """Return the compiled kernel that starts at address `entry`."""
-        offset = entry - self.program.base
-        found = self._kernels.get(offset)
+    def kernel(self, entry: int, level: int = 0) -> CompiledKernel:
+        """Return the kernel that starts at address `entry`, compiled at a level of 0 or 1."""
+        key = entry - self.program.base, level
+        found = self._kernels.get(key)
         if found is None:
-            found = self._kernels[offset] = CompiledKernel(self.program, self.library, offset)
+            found = CompiledKernel(self.program, self.library, key[0], level=level)
+            self._kernels[key] = found
         return found
 
-    def run(self, launch: Launch, threads: int = 1) -> LaunchRecord:
+    def _level(self, launch: Launch) -> int:
+        """Return the level that pays off: code of level 1 is faster and compiles slower."""
+        size = len(self.program.instructions)
+        geometry = launch.geometry
+        steps = geometry.workgroups * geometry.waves * size
+        return int(size <= _OPTIMISED_SIZE and steps >= _OPTIMISED_STEPS)
+
+    def run(self, launch: Launch, threads: int = 1, level: int | None = None) -> LaunchRecord:
         """Run a launch on its whole grid.
 
         Args:
             launch: The launch; it must have no observer.
             threads: Host threads.
+            level: Optimisation level; by default as the size of the launch asks.
 
         Raises:
             UserError: The kernel accessed memory it may not, or never ends.
             TargetError: Something the emulator does not implement, or waves that wait forever.
         """
-        kernel = self.kernel(launch.entry)
+        kernel = self.kernel(launch.entry, self._level(launch) if level is None else level)
         session = Session(launch, LaunchTables(launch, WaveLayout.of(launch.kernel)))
         count = max(1, min(threads, launch.geometry.workgroups))
         workers = [Worker(session, kernel, self.library, n) for n in range(count)]

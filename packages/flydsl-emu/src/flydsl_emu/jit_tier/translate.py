@@ -26,9 +26,11 @@ from flydsl_emu.semantics.value_types import B1, U64
 __all__ = ["ATTRIBUTES", "KernelText", "Section", "Translation", "sections_of"]
 
 ATTRIBUTES = (
-    '\nattributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
+    '\nattributes #0 = { nounwind "no-builtins" "prefer-vector-width"="512" '
+    '"min-legal-vector-width"="512" }\n'
 )
-"""Attributes of all functions; they fix how vectors are passed, so every module has the same."""
+"""Attributes of all functions; they fix how vectors are passed, so every module has the same.
+Without builtins LLVM does not turn stores into calls of the C library."""
 BLOCK_LIMIT = 160
 GROUP_LIMIT = 320
 DOUBLED_LIMIT = 4000

@@ -407,7 +407,7 @@ class Worker:
         old = self.kernel
         entry = self.launch.entry - program.base
         extra = frozenset((*old.extra, offset))
-        self._use(CompiledKernel(program, self.library, entry, extra))
+        self._use(CompiledKernel(program, self.library, entry, extra, old.level))
         index = int(self.context.fields.group)
         for resident in residents:
             offsets = [old.starts[int(n)] for n in resident.memory.resume]

@@ -16,8 +16,28 @@ from typing import Any
 import pytest
 
 from flydsl_emu.decode import Instruction
+from flydsl_emu.jit_tier import JitTier
+from flydsl_emu.jit_tier.host_code import CodeCache
+from flydsl_emu.jit_tier.library import Library
+from flydsl_emu.replay import Recorder
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.testing import InstructionBench
+
+
+@pytest.fixture(scope="session", autouse=True)
+def replayed(request: pytest.FixtureRequest, code_cache: Path) -> Iterator[None]:
+    """Execute on the JIT tier what tests execute on the numpy tier: bits must agree.
+
+    One form of each mnemonic in the normal run, all of them in the nightly one.
+    """
+    nightly = request.config.getoption("-m") == "nightly"
+    recorder = Recorder()
+    with recorder.recording():
+        yield
+    if JitTier.available():
+        library = Library(CodeCache(code_cache), 0)
+        differences = recorder.differences(library, 1 << 30 if nightly else 1)
+        assert not differences, "\n".join(differences[:40])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,338 @@
+"""Launches of compiled kernels: turns, threads, faults, interrupts, the cache of code."""
+
+from __future__ import annotations
+
+import _thread
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flydsl.config import scope
+from flydsl.errors import CompilerBug, FlyDSLError, TargetError, UserError
+from flydsl_emu.codeobject import read_code_object
+from flydsl_emu.dispatch import LoadedCode, LoadedKernel
+from flydsl_emu.execution import Allocation, Allocations, Geometry, Launch, LaunchRecord
+from flydsl_emu.execution.arguments import Arguments
+from flydsl_emu.jit_tier import JitTier
+from flydsl_emu.jit_tier.host_code import CodeCache, compiled
+from flydsl_emu.jit_tier.kernel import kernel_key
+from flydsl_emu.jit_tier.library import Library
+from flydsl_emu.numpy_tier import NumpyTier
+
+Compile = Callable[[str, str], bytes]
+Array = Any
+
+pytestmark = pytest.mark.skipif(
+    not JitTier.available(), reason="no code generator for this processor"
+)
+
+
+@pytest.fixture(scope="module")
+def library(code_cache: Path) -> Library:
+    return Library(CodeCache(code_cache))
+
+
+@pytest.fixture(autouse=True)
+def _quick() -> Iterator[None]:
+    with scope(FLYDSL_EMU_TIER="jit"):
+        yield
+
+
+def prepared(
+    code: bytes, geometry: Geometry, arrays: tuple[Array, ...], steps: int = 10**9
+) -> tuple[LoadedKernel, Launch]:
+    loaded = LoadedCode(read_code_object(code))
+    kernel = loaded.kernels["k"]
+    data = b"".join(struct.pack("<Q", x.ctypes.data) for x in arrays)
+    ranges = [
+        Allocation(x.ctypes.data, x.ctypes.data + x.nbytes, True, f"argument {n}")
+        for n, x in enumerate(arrays)
+    ]
+    geometry = replace(geometry, lanes=kernel.kernel.wave_size)
+    arguments = Arguments(kernel.kernel, loaded.base, geometry, data)
+    memory = Allocations((*ranges, *arguments.ranges, loaded.range))
+    return kernel, Launch(kernel.program, geometry, arguments, memory, steps)
+
+
+def run(
+    library: Library,
+    code: bytes,
+    geometry: Geometry,
+    arrays: tuple[Array, ...],
+    threads: int = 1,
+    steps: int = 10**9,
+) -> LaunchRecord:
+    kernel, launch = prepared(code, geometry, arrays, steps)
+    return JitTier(kernel.program, library).run(launch, threads)
+
+
+HEADER = """
+declare i32 @llvm.amdgcn.workgroup.id.x()
+declare i32 @llvm.amdgcn.workitem.id.x()
+declare void @llvm.amdgcn.s.barrier()
+declare void @llvm.trap()
+"""
+
+CHAIN = (
+    HEADER
+    + """
+define amdgpu_kernel void @k(ptr addrspace(1) %flags, ptr addrspace(1) %out) {
+entry:
+  %b = call i32 @llvm.amdgcn.workgroup.id.x()
+  %n = add i32 %b, 1
+  %next = getelementptr i32, ptr addrspace(1) %flags, i32 %n
+  %own = getelementptr i32, ptr addrspace(1) %flags, i32 %b
+  br label %wait
+wait:
+  %x = load atomic i32, ptr addrspace(1) %next syncscope("agent") acquire, align 4
+  %c = icmp eq i32 %x, 1
+  br i1 %c, label %go, label %wait
+go:
+  store atomic i32 1, ptr addrspace(1) %own syncscope("agent") release, align 4
+  %p = getelementptr i32, ptr addrspace(1) %out, i32 %b
+  store i32 %n, ptr addrspace(1) %p
+  ret void
+}"""
+)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_each_workgroup_waits_for_the_next_one(
+    compile_ir: Compile, library: Library, threads: int
+) -> None:
+    count = 100
+    flags, out = np.zeros(count + 1, np.int32), np.zeros(count, np.int32)
+    flags[count] = 1
+    run(
+        library,
+        compile_ir(CHAIN, "gfx942"),
+        Geometry((count, 1, 1), (64, 1, 1)),
+        (flags, out),
+        threads,
+    )
+    assert out.tolist() == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_waves_that_wait_forever_are_told(
+    compile_ir: Compile, library: Library, threads: int
+) -> None:
+    flags, out = np.zeros(9, np.int32), np.zeros(8, np.int32)
+    code = compile_ir(CHAIN, "gfx942")
+    with pytest.raises(TargetError, match="wait for one another") as caught:
+        run(library, code, Geometry((8, 1, 1), (64, 1, 1)), (flags, out), threads)
+    assert caught.value.code == "FLY-U713"
+    assert "waves at pc 0x" in str(caught.value)
+
+
+ENDLESS = (
+    HEADER
+    + """
+define amdgpu_kernel void @k(ptr addrspace(1) %p) {
+entry:
+  br label %loop
+loop:
+  %n = phi i32 [ 0, %entry ], [ %m, %loop ]
+  %x = load volatile i32, ptr addrspace(1) %p
+  %m = add i32 %n, %x
+  %c = icmp eq i32 %x, 7
+  br i1 %c, label %end, label %loop
+end:
+  store i32 %m, ptr addrspace(1) %p
+  ret void
+}"""
+)
+
+
+def test_the_step_limit_ends_a_loop(compile_ir: Compile, library: Library) -> None:
+    flag = np.ones(1, np.int32)
+    with pytest.raises(UserError, match="may never end"):
+        run(
+            library,
+            compile_ir(ENDLESS, "gfx942"),
+            Geometry((1, 1, 1), (64, 1, 1)),
+            (flag,),
+            steps=10**6,
+        )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_stops_all_threads(
+    compile_ir: Compile, library: Library, threads: int
+) -> None:
+    flag = np.ones(1, np.int32)
+    code = compile_ir(ENDLESS, "gfx942")
+    before = threading.active_count()
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(library, code, Geometry((4, 1, 1), (64, 1, 1)), (flag,), threads, 10**12)
+    timer.join()
+    assert threading.active_count() == before
+
+
+TOTALS = (
+    HEADER
+    + """
+@tile = internal addrspace(3) global [256 x i32] poison, align 16
+define amdgpu_kernel void @k(ptr addrspace(1) %in, ptr addrspace(1) %out)
+    "amdgpu-flat-work-group-size"="256,256" {
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %b = call i32 @llvm.amdgcn.workgroup.id.x()
+  %base = mul i32 %b, 256
+  %i = add i32 %base, %t
+  %p = getelementptr i32, ptr addrspace(1) %in, i32 %i
+  %x = load i32, ptr addrspace(1) %p
+  %l = getelementptr [256 x i32], ptr addrspace(3) @tile, i32 0, i32 %t
+  store i32 %x, ptr addrspace(3) %l
+  fence syncscope("workgroup") release
+  call void @llvm.amdgcn.s.barrier()
+  fence syncscope("workgroup") acquire
+  %u = add i32 %t, 77
+  %w = and i32 %u, 255
+  %m = getelementptr [256 x i32], ptr addrspace(3) @tile, i32 0, i32 %w
+  %y = load i32, ptr addrspace(3) %m
+  %old = atomicrmw add ptr addrspace(1) %out, i32 %y syncscope("agent") monotonic
+  ret void
+}"""
+)
+
+
+def test_threads_and_tiers_count_and_compute_alike(compile_ir: Compile, library: Library) -> None:
+    data = np.random.default_rng(5).integers(0, 1000, 256 * 90, dtype=np.uint32)
+    code, geometry = compile_ir(TOTALS, "gfx950"), Geometry((90, 1, 1), (256, 1, 1))
+    steps, counts = set(), []
+    for threads in (1, 2, 5):
+        total = np.zeros(1, np.uint32)
+        record = run(library, code, geometry, (data, total), threads)
+        assert total[0] == data.sum()
+        steps.add(record.steps)
+        counts.append(sorted(record.counts.values()))
+    total = np.zeros(1, np.uint32)
+    kernel, launch = prepared(code, geometry, (data, total))
+    record = NumpyTier(kernel.program).run(launch)
+    assert total[0] == data.sum()
+    assert steps == {record.steps}
+    assert counts == [sorted(n for n in record.counts.values() if n)] * 3
+
+
+FAULTS = {
+    "read past the end": (
+        "  %p = getelementptr i32, ptr addrspace(1) %in, i32 %t\n"
+        "  %x = load volatile i32, ptr addrspace(1) %p\n"
+    ),
+    "write past the end": (
+        "  %p = getelementptr i64, ptr addrspace(1) %in, i32 %t\n"
+        "  store i64 5, ptr addrspace(1) %p\n"
+    ),
+    "scalar read": (
+        "  %p = getelementptr i8, ptr addrspace(4) null, i64 64\n"
+        "  %x = load volatile i32, ptr addrspace(4) %p\n"
+    ),
+    "LDS": (
+        "  %o = mul i32 %t, 400\n"
+        "  %p = getelementptr i8, ptr addrspace(3) @tile, i32 %o\n"
+        "  store volatile i32 %t, ptr addrspace(3) %p\n"
+    ),
+    "private": (
+        "  %a = alloca [4 x i32], addrspace(5)\n"
+        "  %p = getelementptr [4 x i32], ptr addrspace(5) %a, i32 0, i32 %t\n"
+        "  store volatile i32 %t, ptr addrspace(5) %p\n"
+    ),
+    "misaligned atomic": (
+        "  %p = getelementptr i8, ptr addrspace(1) %in, i32 %t\n"
+        '  %x = atomicrmw add ptr addrspace(1) %p, i32 1 syncscope("agent") monotonic\n'
+    ),
+    "trap": "  call void @llvm.trap()\n",
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_read_alike_on_both_tiers(compile_ir: Compile, library: Library, name: str) -> None:
+    text = (
+        HEADER
+        + "@tile = internal addrspace(3) global [64 x i32] poison, align 16\n"
+        + "define amdgpu_kernel void @k(ptr addrspace(1) %in) {\n"
+        + "  %t = call i32 @llvm.amdgcn.workitem.id.x()\n"
+        + FAULTS[name]
+        + "  ret void\n}"
+    )
+    data = np.zeros(40, np.int32)
+    kernel, launch = prepared(compile_ir(text, "gfx942"), Geometry((1, 1, 1), (64, 1, 1)), (data,))
+    texts = []
+    for tier in (NumpyTier(kernel.program), JitTier(kernel.program, library)):
+        with pytest.raises(FlyDSLError) as caught:
+            tier.run(launch)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+
+
+def test_code_is_kept_and_made_again_when_damaged(compile_ir: Compile, tmp_path: Path) -> None:
+    code, geometry = compile_ir(TOTALS, "gfx942"), Geometry((3, 1, 1), (256, 1, 1))
+    data = np.arange(256 * 3, dtype=np.uint32)
+
+    def first_of(cache: CodeCache) -> bool:
+        total = np.zeros(1, np.uint32)
+        kernel, launch = prepared(code, geometry, (data, total))
+        tier = JitTier(kernel.program, Library(cache))
+        tier.run(launch)
+        assert total[0] == data.sum()
+        return tier.kernel(launch.entry).cached
+
+    assert not first_of(CodeCache(tmp_path))
+    assert first_of(CodeCache(tmp_path))
+    for number, path in enumerate(sorted(tmp_path.iterdir())):
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2] if number % 2 else whole[:-9] + bytes(9))
+    assert not first_of(CodeCache(tmp_path))
+    assert first_of(CodeCache(tmp_path))
+
+
+def test_another_kernel_has_another_key(compile_ir: Compile) -> None:
+    keys = set()
+    for text in (TOTALS, CHAIN, ENDLESS):
+        for arch in ("gfx942", "gfx950"):
+            kernel = LoadedCode(read_code_object(compile_ir(text, arch))).kernels["k"]
+            keys |= {kernel_key(kernel.program, 0, level=n) for n in (0, 1)}
+    assert len(keys) == 12
+
+
+def test_an_unusable_cache_folder_does_no_harm(compile_ir: Compile, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    total, data = np.zeros(1, np.uint32), np.ones(256, np.uint32)
+    library = Library(CodeCache(tmp_path / "file" / "below"))
+    run(library, compile_ir(TOTALS, "gfx942"), Geometry((1, 1, 1), (256, 1, 1)), (data, total))
+    assert total[0] == 256
+
+
+def test_code_that_refers_to_something_else_is_refused() -> None:
+    with pytest.raises(CompilerBug, match="outside itself"):
+        compiled(
+            "declare void @other()\ndefine void @f() {\n  call void @other()\n  ret void\n}", 0
+        )
+
+
+@pytest.mark.parametrize("tier", ["numpy", "jit"])
+def test_the_setting_chooses_the_tier(
+    compile_ir: Compile, monkeypatch: pytest.MonkeyPatch, tier: str
+) -> None:
+    used = []
+    for name, kind in (("numpy", NumpyTier), ("jit", JitTier)):
+        plain = kind.run
+        monkeypatch.setattr(
+            kind, "run", lambda *a, name=name, plain=plain: (used.append(name), plain(*a))[1]
+        )
+    loaded = LoadedCode(read_code_object(compile_ir(TOTALS, "gfx942")))
+    total, data = np.zeros(1, np.uint32), np.ones(256, np.uint32)
+    ranges = [Allocation(x.ctypes.data, x.ctypes.data + x.nbytes, True, "x") for x in (data, total)]
+    kernarg = struct.pack("<QQ", data.ctypes.data, total.ctypes.data)
+    with scope(FLYDSL_EMU_TIER=tier):
+        loaded.kernels["k"].launch(Geometry((1, 1, 1), (256, 1, 1)), kernarg, ranges)
+    assert used == [tier]
+    assert total[0] == 256
