@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from flydsl.config import scope
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.dispatch import LoadedCode
 from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
+from flydsl_emu.jit_tier import JitTier
 
 Compile = Callable[[str, str], bytes]
 Array = Any
@@ -33,6 +35,15 @@ declare i32 @llvm.amdgcn.readlane.i32(i32, i32)
 declare i32 @llvm.amdgcn.cvt.pk.fp8.f32(float, float, i32, i1)
 declare float @llvm.amdgcn.cvt.f32.fp8(i32, i32)
 """
+
+
+@pytest.fixture(params=["numpy", "jit"], autouse=True)
+def tier(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every kernel runs on both tiers."""
+    if request.param == "jit" and not JitTier.available():
+        pytest.skip("no code generator for this processor")
+    with scope(FLYDSL_EMU_TIER=request.param):
+        yield request.param
 
 
 def launch(

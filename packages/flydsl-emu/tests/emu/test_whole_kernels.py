@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from flydsl.config import scope
 from flydsl.errors import UserError
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.decode import decode, format_instruction
 from flydsl_emu.decode.oracle import Disassembler, find_library
 from flydsl_emu.dispatch import LoadedCode
 from flydsl_emu.execution import Allocation, Geometry, LaunchRecord
+from flydsl_emu.jit_tier import JitTier
 
 ARCHS = ("gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 Compile = Callable[[str, str], bytes]
@@ -30,6 +32,15 @@ declare float @llvm.maxnum.f32(float, float)
 declare float @llvm.sqrt.f32(float)
 declare float @llvm.fma.f32(float, float, float)
 """
+
+
+@pytest.fixture(params=["numpy", "jit"], autouse=True)
+def tier(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every kernel runs on both tiers."""
+    if request.param == "jit" and not JitTier.available():
+        pytest.skip("no code generator for this processor")
+    with scope(FLYDSL_EMU_TIER=request.param):
+        yield request.param
 
 
 def launch(

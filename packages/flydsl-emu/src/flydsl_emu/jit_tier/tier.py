@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import cache
 
 from flydsl_emu.execution.launch import Launch, LaunchRecord
@@ -101,8 +102,10 @@ class JitTier:
     @staticmethod
     def _together(workers: list[Worker], session: Session) -> None:
         threads = [threading.Thread(target=w.run, daemon=True) for w in workers]
+        begun: list[threading.Thread] = []
         try:
             for thread in threads:
+                begun.append(thread)
                 thread.start()
             for thread in threads:
                 # A timeout lets the main thread see interrupts.
@@ -110,7 +113,11 @@ class JitTier:
                     thread.join(0.1)
         except BaseException:
             session.stop()
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
+            for thread in begun:
+                # An interrupt may have come while the thread was starting.
+                for _ in range(100):
+                    if thread.ident is not None:
+                        thread.join()
+                        break
+                    time.sleep(0.01)
             raise

@@ -40,31 +40,29 @@ class Matrices(Lanes):
         """Return an operand as doubles of shape ``(waves, blocks, rows, k)``."""
         waves = self.state.waves
         elements = self._elements(data, side)
-        per_run = elements.shape[0] // side.splits
+        per_run = elements.shape[2] // side.splits
         groups = 1 if side.replicated else self.lane_count // (rows * blocks)
-        elements = elements[:, :, : groups * rows * blocks]
-        shaped = elements.reshape(side.splits, per_run, waves, groups, blocks, rows)
-        ordered = shaped.transpose(2, 4, 5, 0, 3, 1)
+        elements = elements[:, : groups * rows * blocks]
+        shaped = elements.reshape(waves, groups, blocks, rows, side.splits, per_run)
+        ordered = shaped.transpose(0, 2, 3, 4, 1, 5)
         return ordered.reshape(waves, blocks, rows, side.splits * groups * per_run)
 
     def _elements(self, data: Sequence[Array], side: Side) -> Array:
-        """Return all elements of a lane as doubles of shape ``(elements, waves, lanes)``."""
+        """Return all elements of a lane as doubles of shape ``(waves, lanes, elements)``."""
         waves = self.state.waves
         if side.format == "values":
-            return np.stack([self.spread(x) for x in data])
+            return np.stack([self.spread(x) for x in data], axis=2)
         if side.format == "f64":
-            low = np.stack([self.spread(x) for x in data[0::2]]).astype(np.uint64)
-            high = np.stack([self.spread(x) for x in data[1::2]]).astype(np.uint64)
+            low = np.stack([self.spread(x) for x in data[0::2]], axis=2).astype(np.uint64)
+            high = np.stack([self.spread(x) for x in data[1::2]], axis=2).astype(np.uint64)
             return np.bitwise_or(low, np.left_shift(high, np.uint64(32))).view(np.float64)
-        # Lanes that were moved lie in another order in memory.
-        words = np.ascontiguousarray(np.stack([self.spread(x) for x in data]))
         dtype, count = _PACKED[side.format]
-        parts = words.view(dtype).reshape(len(data), waves, self.lane_count, count)
+        words = np.stack([self.spread(x) for x in data], axis=2)
+        parts = np.ascontiguousarray(words).view(dtype)
         if side.format == "bf16":
             bits = np.left_shift(parts.astype(np.uint32), np.uint32(16))
             parts = bits.view(np.float32)
-        ordered = parts.transpose(0, 3, 1, 2).astype(np.float64)
-        return ordered.reshape(len(data) * count, waves, self.lane_count)
+        return parts.astype(np.float64).reshape(waves, self.lane_count, len(data) * count)
 
     def _to_lanes(self, product: Array, plan: MatrixPlan) -> Array:
         """Return products as ``(elements, waves, lanes)`` in the layout of the accumulator."""

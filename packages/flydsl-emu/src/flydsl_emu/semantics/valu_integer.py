@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
@@ -285,17 +285,34 @@ def _alignbyte(v: VectorApi, high: Value, low: Value, amount: Value) -> Value:
 def _perm(v: VectorApi, high: Value, low: Value, selector: Value) -> Value:
     """Choose four bytes out of eight; selectors 8-11 replicate signs, 12 is 0, above is 0xff."""
     data = join64(v, high=high, low=low)
-    result = v.const(U32, 0)
-    for at in range(4):
-        choice = extract(v, selector, 8 * at, 8)
-        position = v.shl(v.convert(v.bit_and(choice, 7), U64), 3)
-        byte = v.bit_and(v.convert(v.shr(data, position), U32), 0xFF)
-        sign_at = v.add(v.shl(v.convert(v.bit_and(choice, 3), U64), 4), 15)
-        sign = v.bit_and(v.convert(v.shr(data, sign_at), U32), 1)
-        byte = v.select(v.lt(7, choice), v.mul(sign, 0xFF), byte)
-        byte = v.select(v.eq(choice, 12), v.const(U32, 0), byte)
-        byte = v.select(v.lt(12, choice), v.const(U32, 0xFF), byte)
-        result = v.bit_or(result, v.shl(byte, 8 * at))
+    choices = [extract(v, selector, 8 * at, 8) for at in range(4)]
+    chosen = [_byte_of(v, data, choice) for choice in choices]
+    special = v.any(v.ne(v.bit_and(selector, 0xF8F8F8F8), 0))
+
+    def with_constants() -> Value:
+        pairs = zip(choices, chosen, strict=True)
+        return _packed_bytes(v, [_byte_or_constant(v, data, c, byte) for c, byte in pairs])
+
+    return v.rarely(special, with_constants, _packed_bytes(v, chosen), "v_perm_b32")
+
+
+def _byte_of(v: VectorApi, data: Value, choice: Value) -> Value:
+    position = v.shl(v.convert(v.bit_and(choice, 7), U64), 3)
+    return v.bit_and(v.convert(v.shr(data, position), U32), 0xFF)
+
+
+def _byte_or_constant(v: VectorApi, data: Value, choice: Value, byte: Value) -> Value:
+    sign_at = v.add(v.shl(v.convert(v.bit_and(choice, 3), U64), 4), 15)
+    sign = v.bit_and(v.convert(v.shr(data, sign_at), U32), 1)
+    byte = v.select(v.lt(7, choice), v.mul(sign, 0xFF), byte)
+    byte = v.select(v.eq(choice, 12), v.const(U32, 0), byte)
+    return v.select(v.lt(12, choice), v.const(U32, 0xFF), byte)
+
+
+def _packed_bytes(v: VectorApi, parts: Sequence[Value]) -> Value:
+    result = parts[0]
+    for at in (1, 2, 3):
+        result = v.bit_or(result, v.shl(parts[at], 8 * at))
     return result
 
 
