@@ -118,6 +118,8 @@ def effects(i: Instruction, lanes: int = 64) -> Effects:
 
 def _keeps_some(i: Instruction) -> bool:
     """Whether modifiers make the result leave bits or lanes of its register alone."""
+    if i.operands and i.operands[0].half:
+        return True
     if i.encoding == "dpp":
         return not (
             i.mods.get("bound_ctrl")

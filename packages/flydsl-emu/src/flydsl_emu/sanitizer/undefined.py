@@ -20,7 +20,7 @@ from flydsl_emu.numpy_tier.state import pack_mask
 from flydsl_emu.sanitizer.access_roles import Roles, is_lane_crossing, roles_of
 from flydsl_emu.sanitizer.places import Findings
 from flydsl_emu.sanitizer.register_shadow import RegisterShadow
-from flydsl_emu.sanitizer.registers import AGPR, SCALAR, effects, register_name
+from flydsl_emu.sanitizer.registers import AGPR, SCALAR, effects, register_name, registers_of
 
 __all__ = ["UndefinedCheck"]
 
@@ -28,6 +28,7 @@ Array = Any
 Step = Callable[[], Any]
 
 _PATTERNS = tuple(np.uint32(x) for x in (0, 0xFFFFFFFF, 0x7E9A3C55, 0xC1B56A92))
+_WHOLE = 0xFFFFFFFF
 _EXEC = frozenset((SCALAR + EXEC, SCALAR + EXEC + 1))
 _SCC = SCALAR + SCC
 _ENDS = ("s_endpgm", "s_endpgm_saved")
@@ -219,12 +220,19 @@ class UndefinedCheck:
 
     def _undefined_lanes(self, plan: _Plan) -> Array:
         """Return the lanes in which a comparison has an undefined operand."""
-        narrow = plan.instruction.name.endswith(("16",))
-        keep = np.uint32(0xFFFF if narrow else 0xFFFFFFFF)
+        keep: dict[int, int] = {}
+        if plan.instruction.name.endswith("16"):
+            for o in plan.instruction.operands:
+                kept = 0xFFFF0000 if o.half == 2 else 0xFFFF
+                for r in registers_of(o):
+                    keep[r] = keep.get(r, 0) | kept
         total = np.zeros((self._state.waves, 1), np.bool_)
         for r in plan.uses:
             if r in self.shadow.dirty:
-                total = total | ((self.shadow.undefined(r, self._state.mask) & keep) != 0)
+                total = total | (
+                    (self.shadow.undefined(r, self._state.mask) & np.uint32(keep.get(r, _WHOLE)))
+                    != 0
+                )
         return total
 
     def _mark_compared(self, plan: _Plan, lanes: Array) -> None:

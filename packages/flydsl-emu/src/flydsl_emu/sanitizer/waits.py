@@ -8,20 +8,23 @@ A wait for counter <= n completes the operations of an ordered stream at distanc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from flydsl_emu.decode import Instruction
 from flydsl_emu.sanitizer.counters import CounterModel, Event
 from flydsl_emu.sanitizer.flow import FlowBlock, fixed_point
-from flydsl_emu.sanitizer.registers import Effects
+from flydsl_emu.sanitizer.registers import Effects, registers_of
 
 __all__ = ["WaitHazard", "missing_waits"]
 
 # Things other than registers that an operation may have outstanding.
 LDS_WRITE = -1
 FIRST_TO_LDS = -2
+
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 _BARRIERS = frozenset(("s_barrier", "s_barrier_signal", "s_barrier_signal_isfirst"))
 # Modifiers of loads that look past the caches for what other waves write.
@@ -63,6 +66,10 @@ class _Step(NamedTuple):
     waits: tuple[tuple[tuple[int, ...], int], ...]
     kind: str
     shared: bool
+    # Half that a load fills (1 low, 2 high), 0 for whole registers.
+    fills: int = 0
+    # Registers of which the instruction touches one half only, with that half.
+    halves: Mapping[int, int] = _NONE
 
 
 # Distance and origin of what is pending, by stream.
@@ -101,7 +108,7 @@ def missing_waits(
 def _step(n: int, i: Instruction, effects: Effects, model: CounterModel) -> _Step:
     uses, defs, partial = effects
     if i.name.startswith("v_"):
-        return _Step(n, uses + defs, uses, (), None, (), "", False)
+        return _Step(n, uses + defs, uses, (), None, (), "", False, 0, _halves_of(i))
     event = model.event(i)
     if partial and event is not None:
         # A load into half a register merges when it returns, in the order of its stream.
@@ -124,7 +131,24 @@ def _step(n: int, i: Instruction, effects: Effects, model: CounterModel) -> _Ste
         kind = "invalidate"
     results = defs if event is not None else ()
     shared = event is not None and any(i.mods.get(bit) for bit in _SHARED)
-    return _Step(n, uses + defs, uses, results, event, waits, kind, shared)
+    fills = 0
+    if "_d16" in i.name:
+        fills = 2 if "_d16_hi" in i.name else 1
+    return _Step(n, uses + defs, uses, results, event, waits, kind, shared, fills, _halves_of(i))
+
+
+def _halves_of(i: Instruction) -> Mapping[int, int]:
+    """Return the registers that an instruction touches one half of (gfx11 and later)."""
+    found: dict[int, int] = {}
+    whole: set[int] = set()
+    for o in i.operands:
+        if not o.half:
+            whole.update(registers_of(o))
+            continue
+        for r in registers_of(o):
+            if found.setdefault(r, o.half) != o.half:
+                whole.add(r)
+    return {r: half for r, half in found.items() if r not in whole} if found else _NONE
 
 
 class _Analysis:
@@ -216,6 +240,9 @@ class _Analysis:
             for r in dict.fromkeys((*step.touched, *self._needs(step, stream))):
                 mark = stream.get(r)
                 if mark is None:
+                    continue
+                fills = self._steps[mark[1]].fills
+                if fills and step.halves.get(r, fills) != fills:
                     continue
                 kind = "read" if r in step.uses else "write"
                 if kind == "write" and s in own and self._ordered[s] and r >= 0:

@@ -214,6 +214,20 @@ def test_stores_have_their_counter() -> None:
         assert [model.streams[n].counter for n in event.streams] == [counter]
 
 
+@pytest.mark.parametrize(("load", "early"), [("d16_b16", 1), ("d16_hi_b16", 2)])
+def test_halves_of_registers_are_apart(load: str, early: int) -> None:
+    """A load into one half says nothing of the other one."""
+    for half in (1, 2):
+        code = Code("gfx1100")
+        code.add(f"global_load_{load}", v(0), v(100, 2), OFF)
+        code.add("v_add_f16", v(9), Operand("v", 0, 1, half=half), Operand("v", 1, 1, half=1))
+        assert len(code.hazards()) == (half == early)
+    code = Code("gfx1100")
+    code.add(f"global_load_{load}", v(0), v(100, 2), OFF)
+    code.add("v_mov_b32", v(9), v(0))
+    assert len(code.hazards()) == 1
+
+
 def test_unknown_family() -> None:
     with pytest.raises(TargetError) as caught:
         counter_model("gfx700")
