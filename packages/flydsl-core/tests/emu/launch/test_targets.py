@@ -75,7 +75,8 @@ def test_resources_are_a_python_object(target):
 
 def test_dumps_hold_isa_and_the_code_object(target, tmp_path):
     with config.scope(COMPILE_ONLY=True, FLYDSL_DUMP_IR=True, FLYDSL_DUMP_DIR=tmp_path):
-        assert flyc.compile(fill, np.zeros(64, np.float32), 128) is None
+        compiled = flyc.compile(fill, np.zeros(64, np.float32), 128)
+        assert compiled.hsaco[:4] == b"\x7fELF"
     (folder,) = tmp_path.iterdir()
     files = {path.name[3:]: path for path in folder.iterdir()}
     assert f"--{target}" in files["device.s"].read_text()

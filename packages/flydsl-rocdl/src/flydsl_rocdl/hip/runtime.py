@@ -326,7 +326,8 @@ class HipRuntime:
         """Return the median time of one run, after warming up, in ms."""
         from flydsl_rocdl.hip.timing import median_milliseconds
 
-        return median_milliseconds(self, run, device), "ms"
+        with self.on(device):
+            return median_milliseconds(self.library, run, self.current_stream(device)), "ms"
 
     def allocate(self, size: int, device: int) -> int:
         """Allocate device memory."""

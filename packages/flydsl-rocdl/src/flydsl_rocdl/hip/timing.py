@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from flydsl_rocdl.hip.runtime import HipRuntime
+from flydsl_rocdl.hip.library import HipLibrary
 
 __all__ = ["median_milliseconds"]
 
@@ -16,15 +16,18 @@ _BATCH_MILLISECONDS = 5.0
 """Length of a batch: long enough that the events' resolution does not show."""
 
 
-def median_milliseconds(runtime: HipRuntime, run: Callable[[], object], device: int) -> float:
-    """Return the median over batches of the mean time of one run on the current stream.
+def median_milliseconds(library: HipLibrary, run: Callable[[], object], stream: int) -> float:
+    """Return the median over batches of the mean time of one run on the current device.
+
+    Args:
+        library: HIP.
+        run: Launches on `stream`.
+        stream: The stream's handle.
 
     Raises:
         TargetError: HIP reports an error.
     """
-    library, stream = runtime.library, runtime.current_stream(device)
     with ExitStack() as kept:
-        kept.enter_context(runtime.on(device))
         events = []
         for _ in range(2):
             event = ctypes.c_void_p()
