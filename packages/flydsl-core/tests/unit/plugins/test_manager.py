@@ -4,7 +4,6 @@ import types
 
 import pytest
 
-from flydsl.config import scope
 from flydsl.errors import CompilerBug, TargetError
 from flydsl.plugins import hookimpl, hookspecs, isolated, plugin_manager
 from flydsl.plugins.manager import ANNOUNCING, load_dotted
@@ -234,6 +233,15 @@ def test_trace_reports_calls_on_stderr(environment):
     assert "flydsl_parse_target" in loud.stderr
 
 
-def test_manager_is_one_per_process_and_lazy():
-    with scope(FLYDSL_PLUGINS_DISABLE="rocdl,emu"):
-        assert plugin_manager() is plugin_manager()
+def test_manager_is_one_per_process_and_lazy(environment):
+    # In a process of its own: the manager made under this setting would serve all later tests.
+    run = environment.run(
+        """
+        import flydsl
+        from flydsl.plugins import manager
+        assert not manager.in_use()
+        assert manager.plugin_manager() is manager.plugin_manager()
+        assert manager.in_use()
+        """
+    )
+    assert run.returncode == 0, run.stderr
