@@ -188,22 +188,32 @@ PITCH = 40
 """Elements of a row of 32 in LDS, padded."""
 
 
-def gemm(n: int, depth: int) -> str:
-    """``C = A @ B.T`` of bf16 matrices with rows of `depth`; 128 x 128 a workgroup, 64 x 64 a wave.
+def _store_tile(w: Writer, n: int) -> None:
+    """Store the 64 x 64 sums of a wave to C with rows of `n`."""
+    row = w("mul i32 %by, 128")
+    part = w("mul i32 %wr, 64")
+    row = w(f"add i32 {row}, {part}")
+    group = w("mul i32 %lg, 4")
+    row = w(f"add i32 {row}, {group}")
+    column = w("mul i32 %b, 128")
+    part = w("mul i32 %wc, 64")
+    column = w(f"add i32 {column}, {part}")
+    column = w(f"add i32 {column}, %li")
+    for m in range(4):
+        for j in range(4):
+            for r in range(4):
+                x = w(f"extractelement <4 x float> %d{4 * m + j}.1, i32 {r}")
+                y = w(f"add i32 {row}, {16 * m + r}")
+                at = w(f"mul i32 {y}, {n}")
+                at = w(f"add i32 {at}, {column}")
+                at = w(f"add i32 {at}, {16 * j}")
+                wide = w(f"zext i32 {at} to i64")
+                p = w.pointer("%cm", wide, "float", 1)
+                w.do(f"store float {x}, ptr addrspace(1) {p}")
 
-    C is ``float32[n rows of n]``; the grid is ``(n / 128, n / 128)``.
-    """
-    w = Writer()
-    w.prologue()
-    w.do("%by = call i32 @llvm.amdgcn.workgroup.id.y()")
-    w.do("%wr = lshr i32 %wave, 1")
-    w.do("%wc = and i32 %wave, 1")
-    w.do("%li = and i32 %lane, 15")
-    w.do("%lg = lshr i32 %lane, 4")
-    # Each thread copies 16 elements of a row of 32, for A and for B.
-    w.do("%cr = lshr i32 %t, 1")
-    half = w("and i32 %t, 1")
-    w.do(f"%cc = mul i32 {half}, 16")
+
+def _tile_places(w: Writer, depth: int) -> tuple[list[str], list[str], list[str]]:
+    """Return where a thread loads A and B from, where it puts them, and where a wave reads."""
     sources = []
     for name, block in (("%a", "%by"), ("%bm", "%b")):
         row = w(f"mul i32 {block}, 128")
@@ -223,6 +233,26 @@ def gemm(n: int, depth: int) -> str:
         column = w("mul i32 %lg, 4")
         at = w(f"add i32 {at}, {column}")
         frags.append(w.pointer(tile, at, "i16", 3))
+    return sources, targets, frags
+
+
+def gemm(n: int, depth: int) -> str:
+    """``C = A @ B.T`` of bf16 matrices with rows of `depth`; 128 x 128 a workgroup, 64 x 64 a wave.
+
+    C is ``float32[n rows of n]``; the grid is ``(n / 128, n / 128)``.
+    """
+    w = Writer()
+    w.prologue()
+    w.do("%by = call i32 @llvm.amdgcn.workgroup.id.y()")
+    w.do("%wr = lshr i32 %wave, 1")
+    w.do("%wc = and i32 %wave, 1")
+    w.do("%li = and i32 %lane, 15")
+    w.do("%lg = lshr i32 %lane, 4")
+    # Each thread copies 16 elements of a row of 32, for A and for B.
+    w.do("%cr = lshr i32 %t, 1")
+    half = w("and i32 %t, 1")
+    w.do(f"%cc = mul i32 {half}, 16")
+    sources, targets, frags = _tile_places(w, depth)
     w.do("br label %loop")
     w.do("loop:")
     w.do("%k = phi i32 [ 0, %0 ], [ %kn, %loop ]")
@@ -260,26 +290,7 @@ def gemm(n: int, depth: int) -> str:
     more = w(f"icmp ult i32 %kn, {depth}")
     w.do(f"br i1 {more}, label %loop, label %end")
     w.do("end:")
-    row = w("mul i32 %by, 128")
-    part = w("mul i32 %wr, 64")
-    row = w(f"add i32 {row}, {part}")
-    group = w("mul i32 %lg, 4")
-    row = w(f"add i32 {row}, {group}")
-    column = w("mul i32 %b, 128")
-    part = w("mul i32 %wc, 64")
-    column = w(f"add i32 {column}, {part}")
-    column = w(f"add i32 {column}, %li")
-    for m in range(4):
-        for j in range(4):
-            for r in range(4):
-                x = w(f"extractelement <4 x float> %d{4 * m + j}.1, i32 {r}")
-                y = w(f"add i32 {row}, {16 * m + r}")
-                at = w(f"mul i32 {y}, {n}")
-                at = w(f"add i32 {at}, {column}")
-                at = w(f"add i32 {at}, {16 * j}")
-                wide = w(f"zext i32 {at} to i64")
-                p = w.pointer("%cm", wide, "float", 1)
-                w.do(f"store float {x}, ptr addrspace(1) {p}")
+    _store_tile(w, n)
     tiles = "".join(
         f"@{name} = internal addrspace(3) global [{128 * PITCH} x i16] poison, align 16\n"
         for name in ("ta", "tb")
