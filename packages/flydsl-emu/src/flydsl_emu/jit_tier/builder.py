@@ -101,6 +101,13 @@ class FunctionBuilder:
         self.lines.append(f"{label}:")
 
     @contextmanager
+    def scoped(self) -> Iterator[None]:
+        """Let what is emitted inside be unknown outside, which it does not dominate."""
+        known = dict(self._known)
+        yield
+        self._known = known
+
+    @contextmanager
     def branch(self, condition: str, stem: str) -> Iterator[tuple[str, str]]:
         """Emit what the block emits for the case that a condition holds only.
 
@@ -108,11 +115,11 @@ class FunctionBuilder:
             The label before, and the label after; nothing emitted inside is known outside.
         """
         inside, after = self.label(stem), self.label(f"{stem}.end")
-        before, known = self.current, dict(self._known)
+        before = self.current
         self.line(f"br i1 {condition}, label %{inside}, label %{after}")
-        self.join(inside)
-        yield before, after
-        self._known = known
+        with self.scoped():
+            self.join(inside)
+            yield before, after
 
     def label(self, stem: str) -> str:
         """Return a new label."""

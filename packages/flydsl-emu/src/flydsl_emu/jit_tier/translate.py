@@ -387,10 +387,11 @@ class _BlockWriter:
         code = self.code
         taken, other = code.label("taken"), code.label("other")
         code.line(f"br i1 {condition.text}, label %{taken}, label %{other}")
-        code.join(taken)
-        self._goto((last.target or 0) - self.translation.program.base)
-        code.join(other)
-        self._goto(self.section.next)
+        places = (taken, (last.target or 0) - self.translation.program.base)
+        for label, offset in (places, (other, self.section.next)):
+            with code.scoped():
+                code.join(label)
+                self._goto(offset)
 
     def _jump(self, last: Instruction) -> None:
         address = self.translator.emit(last)
@@ -408,7 +409,8 @@ class _BlockWriter:
         )
         code.line(f"switch i64 {offset}, label %{unknown} [ {cases} ]")
         for (at, _), label in zip(known, labels, strict=True):
-            code.join(label)
-            self._goto(at)
+            with code.scoped():
+                code.join(label)
+                self._goto(at)
         code.join(unknown)
         code.line(f"ret i32 {JUMP}")
