@@ -227,6 +227,72 @@ def test_threads_and_tiers_count_and_compute_alike(compile_ir: Compile, library:
     assert counts == [sorted(n for n in record.counts.values() if n)] * 3
 
 
+CALLS = (
+    HEADER
+    + """
+define internal i32 @collatz(i32 %start) noinline {
+entry:
+  br label %loop
+loop:
+  %x = phi i32 [ %start, %entry ], [ %next, %again ]
+  %n = phi i32 [ 0, %entry ], [ %m, %again ]
+  %end = icmp ule i32 %x, 1
+  br i1 %end, label %done, label %again
+again:
+  %odd = and i32 %x, 1
+  %is = icmp eq i32 %odd, 1
+  %three = mul i32 %x, 3
+  %up = add i32 %three, 1
+  %down = lshr i32 %x, 1
+  %next = select i1 %is, i32 %up, i32 %down
+  %m = add i32 %n, 1
+  br label %loop
+done:
+  ret i32 %n
+}
+define amdgpu_kernel void @k(ptr addrspace(1) %out, ptr addrspace(1) %unused) {
+entry:
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  br label %loop
+loop:
+  %k = phi i32 [ 0, %entry ], [ %kn, %loop ]
+  %sum = phi i32 [ 0, %entry ], [ %total, %loop ]
+  %first = add i32 %t, %k
+  %a = call i32 @collatz(i32 %first)
+  %second = add i32 %a, 7
+  %b = call i32 @collatz(i32 %second)
+  %part = add i32 %sum, %a
+  %total = add i32 %part, %b
+  %kn = add i32 %k, 1
+  %more = icmp ult i32 %kn, 3
+  br i1 %more, label %loop, label %end
+end:
+  %p = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  store i32 %total, ptr addrspace(1) %p
+  ret void
+}"""
+)
+
+
+def collatz(x: int) -> int:
+    steps = 0
+    while x > 1:
+        x = 3 * x + 1 if x & 1 else x >> 1
+        steps += 1
+    return steps
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_functions_are_called_and_return(compile_ir: Compile, library: Library, arch: str) -> None:
+    out, unused = np.zeros(128, np.int32), np.zeros(1, np.int32)
+    run(library, compile_ir(CALLS, arch), Geometry((1, 1, 1), (128, 1, 1)), (out, unused))
+    want = []
+    for t in range(128):
+        lengths = [collatz(t + k) for k in range(3)]
+        want.append(sum(lengths) + sum(collatz(n + 7) for n in lengths))
+    assert out.tolist() == want
+
+
 FAULTS = {
     "read past the end": (
         "  %p = getelementptr i32, ptr addrspace(1) %in, i32 %t\n"
@@ -341,3 +407,23 @@ def test_the_setting_chooses_the_tier(
         loaded.kernels["k"].launch(Geometry((1, 1, 1), (256, 1, 1)), kernarg, ranges)
     assert used == [tier]
     assert total[0] == 256
+
+
+def test_large_launches_are_compiled_by_default(
+    compile_ir: Compile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    used = []
+    for name, kind in (("numpy", NumpyTier), ("jit", JitTier)):
+
+        def note(_self: object, launch: Launch, *_rest: object, name: str = name) -> LaunchRecord:
+            used.append(name)
+            return LaunchRecord(launch.kernel, launch.geometry, launch.program)
+
+        monkeypatch.setattr(kind, "run", note)
+    total, data = np.zeros(1, np.uint32), np.ones(256, np.uint32)
+    kernarg = struct.pack("<QQ", data.ctypes.data, total.ctypes.data)
+    loaded = LoadedCode(read_code_object(compile_ir(TOTALS, "gfx942")))
+    with scope(FLYDSL_EMU_TIER="auto", FLYDSL_EMU_CACHE_DIR=tmp_path):
+        for groups in (1, 100_000):
+            loaded.kernels["k"].launch(Geometry((groups, 1, 1), (256, 1, 1)), kernarg, [])
+    assert used == ["numpy", "jit"]
