@@ -393,12 +393,17 @@ def test_code_that_refers_to_something_else_is_refused() -> None:
 def test_the_setting_chooses_the_tier(
     compile_ir: Compile, monkeypatch: pytest.MonkeyPatch, tier: str
 ) -> None:
-    used = []
+    used: list[str] = []
     for name, kind in (("numpy", NumpyTier), ("jit", JitTier)):
-        plain = kind.run
-        monkeypatch.setattr(
-            kind, "run", lambda *a, name=name, plain=plain: (used.append(name), plain(*a))[1]
-        )
+        plain: Callable[..., LaunchRecord] = kind.run
+
+        def noted(
+            *given: Any, name: str = name, plain: Callable[..., LaunchRecord] = plain
+        ) -> LaunchRecord:
+            used.append(name)
+            return plain(*given)
+
+        monkeypatch.setattr(kind, "run", noted)
     loaded = LoadedCode(read_code_object(compile_ir(TOTALS, "gfx942")))
     total, data = np.zeros(1, np.uint32), np.ones(256, np.uint32)
     ranges = [Allocation(x.ctypes.data, x.ctypes.data + x.nbytes, True, "x") for x in (data, total)]
