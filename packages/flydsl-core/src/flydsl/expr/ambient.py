@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flydsl.errors import UserRuntimeError
+from flydsl.errors import SourceLocation, UserRuntimeError
 from flydsl.expr.locations import LocationTable
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
     "IRValue",
     "KernelScope",
     "Session",
+    "SharedUse",
     "current",
     "in_trace",
     "opened",
@@ -34,6 +36,29 @@ IRType: TypeAlias = Any
 """An ``mlir.ir.Type``."""
 
 
+@dataclass(frozen=True, slots=True)
+class SharedUse:
+    """An allocation of shared memory.
+
+    Attributes:
+        what: The type allocated, in words.
+        bytes: Its size.
+        alignment: Its alignment in bytes.
+        place: The user's line, if known.
+        dynamic: Whether it is part of the dynamic shared memory of the launch.
+    """
+
+    what: str
+    bytes: int
+    alignment: int
+    place: SourceLocation | None
+    dynamic: bool
+
+    def __str__(self) -> str:
+        where = f" at {self.place}" if self.place is not None else ""
+        return f"{self.bytes} bytes for {self.what}{where}"
+
+
 class KernelScope:
     """What is known of the kernel whose body is being traced.
 
@@ -44,6 +69,11 @@ class KernelScope:
         statics: Names of static shared allocations made so far.
         entry: The kernel's entry block.
         output: The hidden argument that holds the output buffer, once something prints.
+        shared_allocator: The kernel's shared allocator, once there is one.
+        shared_uses: What its allocations are for, in order.
+        scratch: Static allocations of extensions, by key; they outlive retries.
+        scratch_uses: What those are for.
+        scratch_turns: How often straight-line code has used which kind of scratch memory.
     """
 
     __slots__ = (
@@ -51,8 +81,12 @@ class KernelScope:
         "entry",
         "name",
         "output",
+        "scratch",
+        "scratch_turns",
+        "scratch_uses",
         "shared_allocator",
         "shared_bytes",
+        "shared_uses",
         "statics",
     )
 
@@ -62,8 +96,36 @@ class KernelScope:
         self.entry = entry
         self.output: IRValue | None = None
         self.shared_bytes = 0
-        self.shared_allocator: object | None = None
+        self.shared_allocator: Any = None
         self.statics: list[str] = []
+        self.shared_uses: list[SharedUse] = []
+        self.scratch: dict[object, Any] = {}
+        self.scratch_uses: list[SharedUse] = []
+        self.scratch_turns: dict[object, int] = {}
+
+    def mark(self) -> tuple[Any, ...]:
+        """Return the state of the shared allocations, for `rewind`."""
+        allocator = self.shared_allocator
+        counted = 0 if allocator is None else allocator.allocated_bytes
+        sizes = (self.shared_bytes, len(self.statics), len(self.shared_uses))
+        return (allocator, counted, *sizes)
+
+    def rewind(self, mark: tuple[Any, ...]) -> None:
+        """Forget the shared allocations made since `mark`, whose trace was thrown away."""
+        self.shared_allocator, counted, self.shared_bytes, statics, uses = mark
+        if self.shared_allocator is not None:
+            self.shared_allocator.allocated_bytes = counted
+        del self.statics[statics:]
+        del self.shared_uses[uses:]
+
+    def static_shared_bytes(self) -> int:
+        """Return the bytes of the static allocations, each at its alignment."""
+        total = 0
+        uses = [*self.shared_uses, *self.scratch_uses]
+        for use in sorted(uses, key=lambda use: -use.alignment):
+            if not use.dynamic:
+                total = -(-total // use.alignment) * use.alignment + use.bytes
+        return total
 
 
 class Session:

@@ -1,17 +1,18 @@
-"""Shared memory of a block: `SharedAllocator`."""
+"""Shared memory of a block: `SharedAllocator`, and scratch memory of extensions."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import user_location
 from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
-from flydsl.expr.ambient import require
+from flydsl.expr.ambient import KernelScope, Session, SharedUse, require
 from flydsl.expr.emit import located
 from flydsl.expr.numeric import BY_TEXT
 from flydsl.expr.pointers import Pointer, get_dyn_shared
 from flydsl.expr.storage import checked_alignment, open_storage, size_and_align
 
-__all__ = ["Arena", "SharedAllocator"]
+__all__ = ["Arena", "SharedAllocator", "scratch", "scratch_turn"]
 
 
 class Arena:
@@ -60,9 +61,8 @@ class SharedAllocator(Arena):
 
     def __init__(self, base_alignment: int = 16, *, static: bool = True) -> None:
         super().__init__(base_alignment)
-        session = require("SharedAllocator")
-        if session.kernel is None:
-            raise UserRuntimeError("shared memory is allocated inside a kernel", code="FLY-U253")
+        session = _kernel_session("SharedAllocator")
+        assert session.kernel is not None
         if session.kernel.shared_allocator is not None:
             raise UserRuntimeError(
                 "this kernel has a shared allocator already",
@@ -104,20 +104,15 @@ class SharedAllocator(Arena):
             raise UserRuntimeError("the allocator belongs to another kernel", code="FLY-U259")
         size, natural = self._request(kind, alignment)
         wanted = max(natural, self.base_alignment) if alignment is None else natural
-        pointer = self._static(size, wanted) if self.is_static else self._dynamic(size, wanted)
+        if self.is_static:
+            self._reserve(size, wanted)
+            pointer = _static_block(self._scope, size, wanted)
+        else:
+            pointer = self._dynamic(size, wanted)
+        what = "bytes" if isinstance(kind, int) else repr(kind)
+        use = SharedUse(what, size, wanted, user_location(), not self.is_static)
+        self._scope.shared_uses.append(use)
         return pointer if isinstance(kind, int) else open_storage(pointer, kind)
-
-    def _static(self, size: int, alignment: int) -> Pointer:
-        from flydsl.dialects import fly
-        from flydsl.dialects.fly_types import PtrType
-
-        self._reserve(size, alignment)
-        names = self._scope.statics
-        symbol = f"{self._scope.name}_shared_{len(names)}"
-        names.append(symbol)
-        with located():
-            value = fly.alloca(PtrType("i8", "shared", alignment), size, symbol)
-        return Pointer(value, None, BY_TEXT["i8"])
 
     def _dynamic(self, size: int, alignment: int) -> Pointer:
         if alignment > 1024:
@@ -128,3 +123,74 @@ class SharedAllocator(Arena):
         self._scope.shared_bytes = self.allocated_bytes
         base = get_dyn_shared()
         return base + offset if offset else base
+
+
+def _static_block(scope: KernelScope, size: int, alignment: int, prefix: str = "shared") -> Pointer:
+    from flydsl.dialects import fly
+    from flydsl.dialects.fly_types import PtrType
+
+    names = scope.statics if prefix == "shared" else scope.scratch
+    symbol = f"{scope.name}_{prefix}_{len(names)}"
+    if prefix == "shared":
+        scope.statics.append(symbol)
+    # The back end joins loads of neighbours up to the alignment, past the end of the last one.
+    size = -(-size // alignment) * alignment
+    with located():
+        value = fly.alloca(PtrType("i8", "shared", alignment), size, symbol)
+    return Pointer(value, None, BY_TEXT["i8"])
+
+
+def scratch_turn(key: object) -> tuple[str, bool]:
+    """Return which of the kernel's scratch allocations for `key` a call at this point uses.
+
+    Straight-line code uses two in turn: between the uses of one, all threads pass the barrier of a
+    use of the other, so a use need not wait for the readers of the one before. In a dynamic region
+    one allocation serves, and every use must begin with a barrier.
+
+    Args:
+        key: What the calls that share allocations have in common.
+
+    Returns:
+        A name to make part of the key for `scratch`, and whether no barrier is needed before.
+    """
+    session = _kernel_session("scratch memory")
+    assert session.kernel is not None
+    if session.depth:
+        return "region", False
+    turns = session.kernel.scratch_turns
+    turns[key] = turn = turns.get(key, 0) + 1
+    return f"turn {turn % 2}", True
+
+
+def scratch(key: object, kind: Any) -> Any:
+    """Return a static allocation that all calls with this key in the kernel share.
+
+    It is made at the kernel's entry, so that it may be asked for in any region.
+
+    Args:
+        key: What identifies it.
+        kind: Type to allocate.
+
+    Raises:
+        UserError: Outside a kernel, or the type cannot be stored.
+    """
+    session = _kernel_session("scratch memory")
+    scope = session.kernel
+    assert scope is not None
+    found = scope.scratch.get(key)
+    if found is None:
+        size, alignment = size_and_align(kind)
+        alignment = max(alignment, 16)
+        with session.ir.InsertionPoint.at_block_begin(scope.entry):
+            place = _static_block(scope, size, alignment, "scratch")
+            found = scope.scratch[key] = open_storage(place, kind)
+        use = SharedUse(repr(kind), size, alignment, user_location(), False)
+        scope.scratch_uses.append(use)
+    return found
+
+
+def _kernel_session(what: str) -> Session:
+    session = require(what)
+    if session.kernel is None:
+        raise UserRuntimeError("shared memory is allocated inside a kernel", code="FLY-U253")
+    return session

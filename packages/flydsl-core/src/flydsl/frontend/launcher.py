@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
-from flydsl.expr.ambient import IRType, IRValue, KernelScope, current
+from flydsl.expr.ambient import IRType, IRValue, KernelScope, SharedUse, current
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric import Index, Int32, Integer, Numeric, as_numeric
 from flydsl.frontend.attributes import to_attribute
@@ -28,11 +28,15 @@ class _Emitted:
     Attributes:
         symbol: Its symbol.
         shared_bytes: Bytes of dynamic shared memory that its allocators counted.
+        static_bytes: Bytes of its static shared allocations.
+        uses: What the shared memory is for, largest first.
         output: Type of the hidden trailing argument for the output buffer, or None.
     """
 
     symbol: str
     shared_bytes: int
+    static_bytes: int
+    uses: tuple[SharedUse, ...]
     output: IRType | None
 
 
@@ -111,7 +115,8 @@ class KernelLauncher:
                     grid=_static(grid_dims),
                     block=_static(block_dims),
                     cluster=(1, 1, 1) if cluster_dims is None else _static(cluster_dims),
-                    shared_bytes=shared if isinstance(shared, int) else None,
+                    shared_bytes=_all_shared(shared, emitted),
+                    shared_uses=_uses(shared, emitted),
                 )
             )
         self._emit_launch(
@@ -173,7 +178,8 @@ class KernelLauncher:
             with ir.InsertionPoint(entry):
                 self._call_body(list(entry.arguments))
                 session.create("gpu.return", (), (), None, None, 0, here)
-            counted = session.kernel.shared_bytes
+            counted, static = session.kernel.shared_bytes, session.kernel.static_shared_bytes()
+            uses = [*session.kernel.shared_uses, *session.kernel.scratch_uses]
             prints = session.kernel.output is not None
         finally:
             session.kernel = None
@@ -183,7 +189,8 @@ class KernelLauncher:
             hidden = ir.TypeAttr.get(ir.FunctionType.get(types, []))
             operation.attributes["function_type"] = hidden
         scope.add_kernel(symbol, kernel, block, types)
-        return _Emitted(symbol, counted, types[-1] if prints else None)
+        uses.sort(key=lambda use: -use.bytes)
+        return _Emitted(symbol, counted, static, tuple(uses), types[-1] if prints else None)
 
     def _run_time_values(self) -> list[IRValue]:
         flat: list[IRValue] = []
@@ -338,6 +345,20 @@ def _index(value: int | Numeric) -> IRValue:
         clamped = emit("arith.maxsi", type(value).ir_type, (value.ir_value(), zero))
         value = type(value).wrap(clamped)
     return value.to(Index).ir_value()
+
+
+def _all_shared(dynamic: int | Numeric, emitted: _Emitted) -> int:
+    """Return static and dynamic shared memory together, as far as they are known."""
+    known = dynamic if isinstance(dynamic, int) else emitted.shared_bytes
+    return known + emitted.static_bytes
+
+
+def _uses(dynamic: int | Numeric, emitted: _Emitted) -> tuple[str, ...]:
+    """Return what the shared memory is for, in words."""
+    uses = [str(use) for use in emitted.uses]
+    if isinstance(dynamic, int) and dynamic > emitted.shared_bytes:
+        uses.append(f"{dynamic - emitted.shared_bytes} bytes that smem= asks for beyond these")
+    return tuple(uses)
 
 
 def _shared_bytes(smem: Any, counted: int) -> int | Numeric:

@@ -231,7 +231,10 @@ def region_loop(
     for name in carried:
         if name in slots and before[name] is not ABSENT and not isinstance(before[name], Missing):
             state.add(slots[name], before[name])
+    mark = None if session.kernel is None else session.kernel.mark()
     for _ in range(_MAX_TRIES):
+        if session.kernel is not None:
+            session.kernel.rewind(mark or ())
         scratch = Scratch(session, 2)
         known = state.keys() | {slot.key() for slot in slots.values()}
         try:

@@ -342,6 +342,7 @@ class LaunchShape:
         block: Threads along x, y, z.
         cluster: Workgroups per cluster along x, y, z.
         shared_bytes: Static and dynamic shared memory together.
+        shared_uses: What the shared memory is for, largest first, for messages.
     """
 
     kernel: str
@@ -349,3 +350,4 @@ class LaunchShape:
     block: tuple[int | None, int | None, int | None] = (None, None, None)
     cluster: tuple[int | None, int | None, int | None] = (1, 1, 1)
     shared_bytes: int | None = None
+    shared_uses: tuple[str, ...] = ()

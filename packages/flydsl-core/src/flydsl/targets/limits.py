@@ -39,4 +39,5 @@ def check_limits(target: Target, shape: LaunchShape) -> None:
             code="FLY-T512",
             value=shape.shared_bytes,
             allowed=f"at most {target.shared_capacity} bytes per block on {target.name}",
+            hint="used: " + "; ".join(shape.shared_uses) if shape.shared_uses else "",
         )

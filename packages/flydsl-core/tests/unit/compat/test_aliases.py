@@ -44,12 +44,12 @@ def test_a_public_path_that_is_not_provided_lists_what_is(environment):
     missing = next(
         path
         for path in PUBLIC_PATHS
-        if path not in ALIASES and path.startswith("flydsl.extension.")
+        if path not in ALIASES and path.startswith("flydsl.utils.")
     )
     run = environment.run(f"import {missing}")
     assert run.returncode == 1
     last = run.stderr.strip().splitlines()[-1]
-    assert last.startswith("ModuleNotFoundError: No module named 'flydsl.extension'")
+    assert last.startswith("ModuleNotFoundError: No module named 'flydsl.utils'")
     assert "flydsl.plugins" in last
     assert "flydsl.expr" in last
 
