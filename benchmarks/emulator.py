@@ -226,7 +226,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     library = Library(CodeCache())
     print(
-        f"{'workload':<10} {'steps':>11} {'numpy s':>9} {'jit s':>8} {'jit x2 s':>8} {'compile':>8}"
+        f"{'workload':<10} {'steps':>11} {'numpy':>9} {'level 0':>8} {'level 1':>8} "
+        f"{'2 threads':>9} {'compile':>8}"
     )
     figures = []
     for workload in workloads(options.quick):
