@@ -20,9 +20,18 @@ __all__ = ["ADDRESS_SPACES", "BACKEND", "RocdlTarget", "parse_target"]
 
 BACKEND = "rocdl"
 ADDRESS_SPACES: Mapping[str, int] = MappingProxyType(
-    {"generic": 0, "global": 1, "shared": 3, "constant": 4, "register": 5, "buffer": 7}
+    {
+        "generic": 0,
+        "global": 1,
+        "shared": 3,
+        "constant": 4,
+        "register": 5,
+        "buffer": 7,
+        "wide_buffer": 7,
+    }
 )
-"""LLVM address-space numbers. A buffer pointer is LLVM's fat one: a descriptor and an offset."""
+"""LLVM address-space numbers. A buffer pointer is LLVM's fat one: a descriptor and an offset; a
+wide one (`flydsl_rocdl.passes.wide`) becomes one where it is used."""
 
 
 def parse_target(text: str) -> TargetSpec | None:

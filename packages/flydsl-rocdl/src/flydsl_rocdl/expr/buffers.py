@@ -1,7 +1,8 @@
 """Buffer tensors: tensors whose accesses the hardware checks against their extent.
 
 A load outside gives zero and a store outside is dropped, without a branch. Offsets from a buffer
-pointer have 32 bits, so at most 4 GiB can be reached from one base.
+pointer have 32 bits, so at most 4 GiB can be reached from one base; tensors that may be longer have
+their base moved (`make_buffer_tensor`).
 """
 
 from __future__ import annotations
@@ -96,19 +97,35 @@ def make_buffer_tensor(
     Args:
         tensor: A tensor in global memory.
         max_size: None and False bound the buffer by the layout, True leaves it unbounded.
-        num_records_bytes: Explicit bound in bytes, which wins.
+        num_records_bytes: Explicit bound in bytes, which wins; offsets then have 32 bits.
+
+    A tensor bounded by a layout that is not known to end within 4 GiB is addressed with 64 bits:
+    the wave-uniform part of an offset moves the descriptor's base, and where the rest may leave the
+    descriptor's reach, the access becomes a compared global one. Both are exact for any size.
 
     Raises:
-        UserError: The tensor is not in global memory, or its bytes do not fit 32 bits.
+        UserError: The tensor is not in global memory, or the explicit bound does not fit 32 bits.
     """
     limit = amd_facts("make_buffer_tensor").buffer.max_records
     layout, pointer = get_layout(tensor), get_iter(tensor)
-    extent = num_records_bytes
-    if extent is None and not max_size:
-        size = cosize(layout)
-        scalar = size.__fly_scalar__() if hasattr(size, "__fly_scalar__") else size
-        extent = Int64(scalar) * (max(8, pointer.element.width) // 8)
-        if not extent.is_static():
-            # A longer tensor cannot be bounded exactly; what 32 bits reach is all there.
-            extent = (extent > limit).select(Int64(limit), extent)
-    return make_view(make_buffer_ptr(pointer, extent), layout)
+    if num_records_bytes is not None or max_size:
+        return make_view(make_buffer_ptr(pointer, num_records_bytes), layout)
+    size = cosize(layout)
+    scalar = size.__fly_scalar__() if hasattr(size, "__fly_scalar__") else size
+    width = pointer.element.width
+    extent = (Int64(scalar) * width + 7) // 8 if width < 8 else Int64(scalar) * (width // 8)
+    if extent.is_static() and int(extent) <= limit:
+        return make_view(make_buffer_ptr(pointer, extent), layout)
+    return make_view(_wide_ptr(pointer, extent), layout)
+
+
+def _wide_ptr(pointer: Any, extent: Int64) -> Pointer:
+    """Return a pointer whose accesses are checked against `extent` bytes of any number."""
+    if not isinstance(pointer, Pointer) or pointer.kind.space != "global":
+        raise UserValueError(
+            "a buffer pointer is made from a pointer to global memory",
+            code="FLY-U633",
+            value=pointer,
+        )
+    kind = PointerType.get(pointer.element, "wide_buffer", pointer.alignment)
+    return make_ptr(kind, (pointer, extent))

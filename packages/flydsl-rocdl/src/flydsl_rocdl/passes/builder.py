@@ -7,7 +7,7 @@ builder serves one module in one pass run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from flydsl import mlir
@@ -214,6 +214,22 @@ class Builder:
         )  # fmt: skip
         yes, no = (region.blocks.append() for region in op.regions)
         return op, yes, no
+
+    def choose(
+        self,
+        condition: Value,
+        kinds: Sequence[Type],
+        yes: Callable[[], list[Value]],
+        no: Callable[[], list[Value]],
+    ) -> list[Value]:
+        """Create an ``scf.if`` whose blocks `yes` and `no` fill; return its results of `kinds`."""
+        place = self._point
+        op, then, other = self.if_then(condition, kinds)
+        for block, body in ((then, yes), (other, no)):
+            self.at_block_end(block)
+            self.op("scf.yield", (), body())
+        self._point = place
+        return list(op.results)
 
     def at_block_end(self, block: Any) -> None:
         """Place what follows at the end of `block`, keeping the location."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flydsl_rocdl.passes.atomics import atomic
@@ -15,6 +16,7 @@ from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
 from flydsl_rocdl.passes.memtypes import PointerType, bit_width, storage
 from flydsl_rocdl.passes.pointers import load, store
+from flydsl_rocdl.passes.wide import WIDE, scalar_offset
 
 __all__ = ["atom_state", "atom_text", "segments"]
 
@@ -57,14 +59,7 @@ def _conditional(
     """Run `body` where the predicate holds; its values, else `otherwise`."""
     if predicate is None:
         return body()
-    b = low.b
-    op, yes, no = b.if_then(predicate, [v.type for v in otherwise])
-    b.at_block_end(yes)
-    b.op("scf.yield", (), body())
-    b.at_block_end(no)
-    b.op("scf.yield", (), otherwise)
-    b.at(low.op)
-    return list(op.results)
+    return low.b.choose(predicate, [v.type for v in otherwise], body, lambda: otherwise)
 
 
 def _zero(low: Lowering, kind: Any) -> Value:
@@ -167,7 +162,7 @@ def _buffer(call: _Call, bits: int, cache_modifier: int) -> list[Value]:
     """Move through a buffer pointer, advanced by the scalar offset."""
     low = call.low
     spaces = [kind.space for kind in (call.from_memory, call.to_memory) if kind is not None]
-    if spaces != ["buffer"]:
+    if spaces not in (["buffer"], [WIDE]):
         raise refuse(
             call.op, f"a buffer copy cannot move between {' and '.join(spaces)} memory",
             code="FLY-T633", allowed="a buffer and registers",
@@ -178,10 +173,14 @@ def _buffer(call: _Call, bits: int, cache_modifier: int) -> list[Value]:
         kind = call.from_memory or call.to_memory
         assert kind is not None
         element = low.b.type(storage(kind.element))
-        if call.from_memory is not None:
-            call.source = low.b.gep(call.source, offset, element)
+        if kind.space == WIDE:
+            moved = partial(scalar_offset, low, offset=offset, kind=kind)
         else:
-            call.target = low.b.gep(call.target, offset, element)
+            moved = partial(low.b.gep, index=offset, element=element)
+        if call.from_memory is not None:
+            call.source = moved(call.source)
+        else:
+            call.target = moved(call.target)
     return call.move(bits, streaming=cache_modifier != 0)
 
 

@@ -7,12 +7,14 @@ a size, aligned to 1024 bytes, that starts after the static part.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, Lowering, refuse, rule
 from flydsl_rocdl.passes.memory_model import access_attributes
 from flydsl_rocdl.passes.memtypes import PointerType, bit_width, element_of, storage
+from flydsl_rocdl.passes.wide import STRUCT, WIDE, advance, guard_elements, make, resolve
 from flydsl_rocdl.target import ADDRESS_SPACES
 
 __all__ = ["llvm_pointer", "load", "store"]
@@ -28,6 +30,8 @@ def llvm_pointer(low: Lowering, kind: PointerType) -> Any:
     Raises:
         TargetError: AMD GPUs have no such address space.
     """
+    if kind.space == WIDE:
+        return low.b.type(STRUCT)
     number = ADDRESS_SPACES.get(kind.space)
     if number is None:
         raise refuse(
@@ -59,6 +63,8 @@ def load(
 ) -> Value:
     """Load a number or vector of type `result` with the pointer's alignment."""
     b = low.b
+    if kind.space == WIDE:
+        return _load_wide(low, pointer, kind, result, streaming=streaming, flags=flags)
     text = str(result)
     stored = storage(text)
     flags = _STREAMING if streaming else flags
@@ -81,6 +87,9 @@ def store(
 ) -> None:
     """Store a number or vector of numbers with the pointer's alignment."""
     b = low.b
+    if kind.space == WIDE:
+        _store_wide(low, value, pointer, kind, streaming=streaming, flags=flags)
+        return
     text = str(value.type)
     stored = storage(text)
     if stored != text:
@@ -92,6 +101,92 @@ def store(
     b.store(value, pointer, kind.align, flags=_STREAMING if streaming else flags)
 
 
+def _parts(kind: PointerType, text: str) -> tuple[int, int, str]:
+    """Return (bytes of one element, elements, element type) of an access to a wide buffer."""
+    size = -(-bit_width(storage(text)) // _DENSE_BITS)
+    count, element = element_of(text)
+    if count < 2 or kind.bits < _DENSE_BITS or bit_width(storage(element)) % _DENSE_BITS:
+        return size, 1, text
+    return size // count, count, element
+
+
+def _load_wide(
+    low: Lowering,
+    pointer: Value,
+    kind: PointerType,
+    result: Any,
+    *,
+    streaming: bool,
+    flags: dict[str, str] | None,
+) -> Value:
+    """Load from a wide buffer; what is outside is zero."""
+    b = low.b
+    size, count, element = _parts(kind, str(result))
+    access = resolve(low, low.op, pointer, size * count)
+    near = PointerType(kind.element, "buffer" if access.guard is None else "global", kind.align)
+
+    def whole() -> list[Value]:
+        return [load(low, access.pointer, near, result, streaming=streaming, flags=flags)]
+
+    if access.guard is None:
+        return whole()[0]
+    zero = b.value("llvm.mlir.zero", b.type(element))
+
+    def one(at: Value) -> list[Value]:
+        part = PointerType(kind.element, "global", min(kind.align, size))
+        return [load(low, at, part, b.type(element), streaming=streaming, flags=flags)]
+
+    def pieces() -> list[Value]:
+        if count == 1:
+            return [b.value("llvm.mlir.zero", result)]
+        vector = b.value("llvm.mlir.poison", result)
+        for number, (at, guard) in enumerate(guard_elements(low, pointer, size, count)):
+            (found,) = b.choose(guard, [zero.type], partial(one, at), lambda: [zero])
+            place = b.constant(number)
+            vector = b.value("llvm.insertelement", result, (vector, found, place))
+        return [vector]
+
+    return b.choose(access.guard, [result], whole, pieces)[0]
+
+
+def _store_wide(
+    low: Lowering,
+    value: Value,
+    pointer: Value,
+    kind: PointerType,
+    *,
+    streaming: bool,
+    flags: dict[str, str] | None,
+) -> None:
+    """Store to a wide buffer; what is outside is dropped."""
+    b = low.b
+    size, count, element = _parts(kind, str(value.type))
+    access = resolve(low, low.op, pointer, size * count)
+    near = PointerType(kind.element, "buffer" if access.guard is None else "global", kind.align)
+
+    def whole() -> list[Value]:
+        store(low, value, access.pointer, near, streaming=streaming, flags=flags)
+        return []
+
+    def one(number: int, at: Value) -> list[Value]:
+        part = PointerType(kind.element, "global", min(kind.align, size))
+        place = b.constant(number)
+        found = b.value("llvm.extractelement", b.type(element), (value, place))
+        store(low, found, at, part, streaming=streaming, flags=flags)
+        return []
+
+    def pieces() -> list[Value]:
+        if count > 1:
+            for number, (at, guard) in enumerate(guard_elements(low, pointer, size, count)):
+                b.choose(guard, (), partial(one, number, at), list)
+        return []
+
+    if access.guard is None:
+        whole()
+    else:
+        b.choose(access.guard, (), whole, pieces)
+
+
 @rule("fly.add_offset")
 def add_offset(low: Lowering, op: Any) -> list[Value]:
     """Advance a pointer by elements."""
@@ -99,6 +194,8 @@ def add_offset(low: Lowering, op: Any) -> list[Value]:
     kind = low.operand_pointer(op, 0)
     pointer, offset = op.operands
     bits = kind.bits
+    if kind.space == WIDE:
+        return [advance(low, op, pointer, offset, kind)]
     if bits >= _DENSE_BITS:
         return [b.gep(pointer, offset, b.type(storage(kind.element)))]
     # Elements that share bytes: the offset addresses a whole byte.
@@ -119,18 +216,20 @@ def make_pointer(low: Lowering, op: Any) -> list[Value]:
     """Make a buffer pointer from a global one and, optionally, its length in bytes.
 
     Loads past the length give zero and stores past it are dropped; without one the buffer is
-    unbounded. Offsets from a buffer pointer have 32 bits.
+    unbounded. Offsets from a buffer pointer have 32 bits, those from a wide one 64.
     """
     b = low.b
     kind = _result_kind(low, op)
     base = low.operand_pointer(op, 0)
-    if (kind.space, base.space) != ("buffer", "global"):
+    if kind.space not in ("buffer", WIDE) or base.space != "global":
         raise refuse(
             op, f"a {kind.space} pointer cannot be made from a {base.space} one", code="FLY-T630",
             allowed="buffer pointers from global ones",
         )  # fmt: skip
     facts = low.facts.buffer
     wide = b.type("i64")
+    if kind.space == WIDE:
+        return [make(low, *op.operands)]
     if len(op.operands) > 1:
         records, flags = op.operands[1], facts.flags_bounded
         if records.type != wide:
@@ -150,7 +249,7 @@ def from_integer(low: Lowering, op: Any) -> list[Value]:
 @rule("fly.ptrtoint")
 def to_integer(low: Lowering, op: Any) -> list[Value]:
     """Return a pointer's address."""
-    low.operand_pointer(op, 0)
+    _no_descriptor(op, low.operand_pointer(op, 0))
     return [low.b.value("llvm.ptrtoint", op.result.type, op.operands)]
 
 
@@ -158,9 +257,19 @@ def to_integer(low: Lowering, op: Any) -> list[Value]:
 def to_llvm(low: Lowering, op: Any) -> list[Value]:
     """Hand out the LLVM pointer, in another address space if asked for."""
     (pointer,) = op.operands
+    _no_descriptor(op, low.operand_pointer(op, 0))
     if pointer.type == op.result.type:
         return [pointer]
     return [low.b.value("llvm.addrspacecast", op.result.type, (pointer,))]
+
+
+def _no_descriptor(op: Any, kind: PointerType) -> None:
+    if kind.space == WIDE:
+        raise refuse(
+            op, "a buffer that may be longer than 4 GiB has no single descriptor or address",
+            code="FLY-T630",
+            hint="bound it with num_records_bytes below 4 GiB, or use the global pointer",
+        )  # fmt: skip
 
 
 def _global(low: Lowering, symbol: str, size: int, align: int, linkage: str) -> None:
