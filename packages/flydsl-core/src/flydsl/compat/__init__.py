@@ -1,4 +1,9 @@
-"""Import paths of the public FlyDSL API that differ from ours, as a table of aliases.
+"""What existing kernels of the public FlyDSL API use and ours would spell otherwise.
+
+`names` lists legacy names of modules that exist (``fx.T``, ``fx.arith.maxsi``), implemented in
+`operations`, `vectors` and `types`; `shared_memory`, `backends`, `device`, `environment`, `errors`,
+`meta` and `protocol` stand for whole modules. A legacy name warns once per place and names its
+replacement (`notices`). Nothing else in the core uses this package.
 
 `ALIASES` maps such a path to the module that it stands for; the finder in
 `flydsl.plugins.namespaces` serves it, so both paths give one module object. To add one, put it in
@@ -9,6 +14,20 @@ alias follows it (``flydsl._mlir.dialects.arith`` is ``mlir.dialects.arith``). A
 
 from __future__ import annotations
 
-from flydsl.compat.aliases import ALIASES, PUBLIC_PATHS, available, is_public
+from flydsl.compat.aliases import (
+    ALIASES,
+    LEGACY_PATHS,
+    PUBLIC_PATHS,
+    available,
+    is_public,
+    warn_of_path,
+)
 
-__all__ = ["ALIASES", "PUBLIC_PATHS", "available", "is_public"]
+__all__ = [
+    "ALIASES",
+    "LEGACY_PATHS",
+    "PUBLIC_PATHS",
+    "available",
+    "is_public",
+    "warn_of_path",
+]

@@ -6,17 +6,26 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-__all__ = ["ALIASES", "PUBLIC_PATHS", "available", "is_public"]
+from flydsl.compat.notices import legacy
+
+__all__ = ["ALIASES", "LEGACY_PATHS", "PUBLIC_PATHS", "available", "is_public", "warn_of_path"]
 
 ALIASES: Mapping[str, str] = {
     "flydsl._mlir": "mlir",
+    "flydsl._mlir.dialects.fly": "flydsl.dialects.fly",
+    "flydsl.compiler.ast_rewriter": "flydsl.frontend.rewriter",
+    "flydsl.compiler.backends": "flydsl.compat.backends",
+    "flydsl.compiler.diagnostics": "flydsl.compat.errors",
     "flydsl.compiler.jit_argument": "flydsl.compiler.arguments",
     "flydsl.compiler.jit_function": "flydsl.frontend",
     "flydsl.compiler.kernel_function": "flydsl.frontend",
+    "flydsl.compiler.llvm_options": "flydsl.codegen.options",
+    "flydsl.compiler.protocol": "flydsl.compat.protocol",
     "flydsl.expr.activation": "flydsl.ext.activation",
     "flydsl.expr.coop": "flydsl.ext.coop",
     "flydsl.expr.derived": "flydsl.expr",
     "flydsl.expr.math": "flydsl.expr.math_ops",
+    "flydsl.expr.meta": "flydsl.compat.meta",
     "flydsl.expr.primitive": "flydsl.expr",
     "flydsl.expr.random": "flydsl.ext.philox",
     "flydsl.expr.typing": "flydsl.expr",
@@ -24,10 +33,26 @@ ALIASES: Mapping[str, str] = {
     "flydsl.ext.random": "flydsl.ext.philox",
     "flydsl.extension.coop": "flydsl.ext.coop",
     "flydsl.extension.random": "flydsl.ext.philox",
+    "flydsl.runtime.device": "flydsl.compat.device",
+    "flydsl.utils.env": "flydsl.compat.environment",
+    "flydsl.utils.smem_allocator": "flydsl.compat.shared_memory",
 }
+
+LEGACY_PATHS: Mapping[str, str] = {
+    "flydsl._mlir": "the operations of flydsl.expr (if, for and range instead of scf)",
+    "flydsl.compiler.ast_rewriter": "@flyc.jit and @flyc.kernel, which rewrite by themselves",
+    "flydsl.compiler.backends": "flydsl.targets",
+    "flydsl.compiler.llvm_options": 'flyc.compile[{"llvm_options": {...}}]',
+    "flydsl.expr.meta": "plain functions: operations know their place in the source",
+    "flydsl.expr.utils.arith": "flydsl.expr",
+    "flydsl.utils.env": "flydsl.config",
+    "flydsl.utils.smem_allocator": "fx.SharedAllocator",
+}
+"""Aliases that are kept for existing kernels only, and what to use instead."""
 
 PUBLIC_PATHS: tuple[str, ...] = (
     "flydsl._mlir",
+    "flydsl._mlir.dialects.fly",
     "flydsl.autotune",
     "flydsl.compiler.ast_rewriter",
     "flydsl.compiler.backends",
@@ -66,6 +91,13 @@ PUBLIC_PATHS: tuple[str, ...] = (
 def is_public(name: str) -> bool:
     """Return whether `name` is a public path or a package above one."""
     return any((path + ".").startswith(name + ".") for path in PUBLIC_PATHS)
+
+
+def warn_of_path(path: str) -> None:
+    """Warn if `path` is kept for existing kernels only."""
+    instead = LEGACY_PATHS.get(path)
+    if instead is not None:
+        legacy(path, instead)
 
 
 def available(name: str) -> list[str]:

@@ -20,15 +20,15 @@ from flydsl.expr.numeric.operators import arithmetic, compare, select
 from flydsl.expr.vector import Vector
 
 __all__ = [
-    "FastMathFlags", "addf", "addi", "andi", "ceildiv", "cmpf", "cmpi", "constant", "divf", "divsi",
-    "divui", "extf", "extsi", "extui", "fastmath", "fptosi", "fptoui", "index_cast", "maximumf",
-    "maxnumf", "minimumf", "minnumf", "mulf", "muli", "ori", "remf", "remsi", "remui", "select",
-    "shli", "shrsi", "shrui", "sitofp", "subf", "subi", "truncf", "trunci", "uitofp", "unwrap",
-    "xori",
+    "FastMathFlags", "addf", "addi", "andi", "ceildiv", "cmpf", "cmpi", "divf", "divsi",
+    "divui", "extf", "extsi", "extui", "fastmath", "fptosi", "fptoui", "index_conversion",
+    "ir_value_of", "maximumf", "maxnumf", "minimumf", "minnumf", "mulf", "muli", "ori", "remf",
+    "remsi", "remui", "scalar_class", "select", "shli", "shrsi", "shrui", "sitofp", "subf",
+    "subi", "truncf", "trunci", "typed_constant", "uitofp", "xori",
 ]  # fmt: skip
 
 
-def unwrap(value: Any) -> IRValue:
+def ir_value_of(value: Any) -> IRValue:
     """Return the IR value of a number, vector or other DSL value; IR values pass through."""
     if hasattr(value, "ir_value"):
         return value.ir_value()
@@ -36,7 +36,7 @@ def unwrap(value: Any) -> IRValue:
     return value if number is None else number.ir_value()
 
 
-def constant(value: int | float, dtype: type[Numeric] | Any = None) -> Any:
+def typed_constant(value: int | float, dtype: type[Numeric] | Any = None) -> Any:
     """Return a constant of a numeric class or builtin IR type; default `Int32` or `Float32`."""
     number = as_numeric(value)
     if number is None:
@@ -55,7 +55,9 @@ def _matched(name: str, a: Any, b: Any, wanted: str) -> tuple[Any, Any]:
     Raises:
         UserTypeError: The classes differ, or are not what the operation takes.
     """
+    a, b = _vector_of(a), _vector_of(b)
     kinds: list[type[Numeric] | None] = []
+    literals: list[type[Numeric]] = []
     for value in (a, b):
         if isinstance(value, Vector):
             kinds.append(value.dtype)
@@ -63,10 +65,9 @@ def _matched(name: str, a: Any, b: Any, wanted: str) -> tuple[Any, Any]:
         number = as_numeric(value)
         if number is None:
             raise UserTypeError(f"{name} needs numbers", code="FLY-U260", value=value)
+        literals.append(type(number))
         kinds.append(None if isinstance(value, (int, float)) else type(number))
-    literal = as_numeric(a)
-    assert literal is not None
-    kind: type[Numeric] = kinds[0] or kinds[1] or type(literal)
+    kind: type[Numeric] = kinds[0] or kinds[1] or literals[0]
     for value, own in zip((a, b), kinds, strict=True):
         if own is not None and own.ir_text != kind.ir_text:
             raise UserTypeError(
@@ -81,6 +82,13 @@ def _matched(name: str, a: Any, b: Any, wanted: str) -> tuple[Any, Any]:
         value if isinstance(value, (Vector, Numeric)) else _literal(kind, value) for value in (a, b)
     ]
     return out[0], out[1]
+
+
+def _vector_of(value: Any) -> Any:
+    """Return an IR vector as a `Vector`, anything else as it is."""
+    if isinstance(value, Vector) or not str(getattr(value, "type", "")).startswith("vector<"):
+        return value
+    return Vector(value)
 
 
 def _literal(kind: type[Numeric], value: Any) -> Any:
@@ -266,7 +274,12 @@ def cmpf(pred: Any, a: Any, b: Any) -> Any:
     return _comparison("cmpf", _CMPF, pred, a, b, "float")
 
 
-def _class_of(dtype: Any) -> type[Numeric]:
+def scalar_class(dtype: Any) -> type[Numeric]:
+    """Return the numeric class that a class or builtin IR type stands for.
+
+    Raises:
+        UserTypeError: It is no scalar type.
+    """
     if isinstance(dtype, type) and issubclass(dtype, Numeric):
         return dtype
     found = BY_TEXT.get(str(dtype))
@@ -279,7 +292,7 @@ def _conversion(name: str, dtype: Any, value: Any) -> Any:
     """Emit a named conversion. The arguments may come in either order."""
     if isinstance(value, type) or (as_numeric(value) is None and not isinstance(value, Vector)):
         dtype, value = value, dtype
-    kind = _class_of(dtype)
+    kind = scalar_class(dtype)
     if isinstance(value, Vector):
         result = laned(kind, value.numel).ir_type
         return Vector(emit(f"arith.{name}", result, (value.value,)), value.shape, kind)
@@ -334,7 +347,7 @@ def fptoui(dtype: Any, value: Any) -> Any:
     return _conversion("fptoui", dtype, value)
 
 
-def index_cast(dtype: Any, value: Any = None) -> Any:
+def index_conversion(dtype: Any, value: Any = None) -> Any:
     """Convert between `Index` and another integer class; with one argument to `Index`."""
     if value is None:
         dtype, value = Index, dtype
@@ -342,5 +355,12 @@ def index_cast(dtype: Any, value: Any = None) -> Any:
         dtype, value = value, dtype
     number = as_numeric(value)
     if number is None:
-        raise UserTypeError("index_cast needs an integer", code="FLY-U260", value=value)
-    return number.to(_class_of(dtype))
+        raise UserTypeError("an index is made of an integer", code="FLY-U260", value=value)
+    return number.to(scalar_class(dtype))
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name that only existing kernels use, with a warning (`flydsl.compat`)."""
+    from flydsl.plugins.namespaces import legacy_attribute
+
+    return legacy_attribute(__name__, name)

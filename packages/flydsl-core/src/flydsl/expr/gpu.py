@@ -268,3 +268,10 @@ def shuffle_down(value: Any, offset: Any, width: Any = None) -> Any:
 def shuffle_idx(value: Any, offset: Any, width: Any = None) -> Any:
     """Return `value` of lane `offset` of the group."""
     return shuffle(value, offset, width, "idx")
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name that only existing kernels use, with a warning (`flydsl.compat`)."""
+    from flydsl.plugins.namespaces import legacy_attribute
+
+    return legacy_attribute(__name__, name)

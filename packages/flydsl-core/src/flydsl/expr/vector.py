@@ -332,3 +332,10 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Vector, f"__{_name}__", _comparison(_name))
 for _name in ("neg", "abs", "invert"):
     setattr(Vector, f"__{_name}__", lambda self, _op=_name: lanes.unary(_op, self))
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name that only existing kernels use, with a warning (`flydsl.compat`)."""
+    from flydsl.plugins.namespaces import legacy_attribute
+
+    return legacy_attribute(__name__, name)

@@ -14,16 +14,19 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
-__all__ = ["KNOWN_NAMESPACES", "expr_attribute", "install"]
+__all__ = ["KNOWN_NAMESPACES", "expr_attribute", "install", "legacy_attribute"]
 
 KNOWN_NAMESPACES: Mapping[str, str] = {"rocdl": "flydsl-rocdl", "nvvm": "flydsl-nvvm"}
 """Distribution to install for the namespaces of our own plugins."""
 
 _EXPR = "flydsl.expr."
 _ALIAS_TABLE = "flydsl.compat"
+_LEGACY_NAMES = "flydsl.compat.names"
 
 
 class _AliasLoader:
@@ -77,6 +80,9 @@ class _Finder:
         parent_name, _, tail = fullname.rpartition(".")
         parent = sys.modules.get(parent_name)
         if parent is not None and parent.__name__ != parent_name:
+            table = importlib.import_module(_ALIAS_TABLE)
+            if fullname in table.ALIASES:
+                return _alias(fullname, table.ALIASES[fullname])
             # The parent is an alias, so the ordinary finders would load a second copy of the child.
             return _alias(fullname, f"{parent.__name__}.{tail}")
         found = PathFinder.find_spec(fullname, path, target)
@@ -106,12 +112,25 @@ def expr_attribute(name: str) -> object:
     # Interpreter and tool probes (__path__, __wrapped__, ...) must not load plugins.
     if name.startswith("_"):
         raise AttributeError(f"module 'flydsl.expr' has no attribute {name!r}")
+    with suppress(AttributeError):
+        return legacy_attribute("flydsl.expr", name)
     try:
         return importlib.import_module(_EXPR + name)
     except ModuleNotFoundError as error:
         if error.name != _EXPR + name:
             raise
         raise _no_attribute(name) from error
+
+
+def legacy_attribute(module: str, name: str) -> Any:
+    """Return a name of `module` that only existing kernels use; it warns.
+
+    Raises:
+        AttributeError: There is none.
+    """
+    if name.startswith("_"):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return importlib.import_module(_LEGACY_NAMES).legacy_attribute(module, name)
 
 
 def _no_attribute(name: str) -> AttributeError:
@@ -135,6 +154,7 @@ def _compat_spec(fullname: str) -> ModuleSpec | None:
     aliases: Mapping[str, str] = table.ALIASES
     target = aliases.get(fullname)
     if target is not None:
+        table.warn_of_path(fullname)
         return _alias(fullname, target)
     if any(name.startswith(fullname + ".") for name in aliases):
         return ModuleSpec(fullname, _GroupLoader(), origin="aliases", is_package=True)  # type: ignore[arg-type]

@@ -5,7 +5,8 @@ import importlib.util
 
 import pytest
 
-from flydsl.compat import ALIASES, PUBLIC_PATHS, available, is_public
+from flydsl.compat import ALIASES, LEGACY_PATHS, available, is_public
+from flydsl.config import scope
 
 
 @pytest.mark.parametrize("alias", sorted(ALIASES))
@@ -41,17 +42,18 @@ def test_an_alias_and_what_is_below_it_are_the_same_objects(environment):
 
 
 def test_a_public_path_that_is_not_provided_lists_what_is(environment):
-    missing = next(
-        path
-        for path in PUBLIC_PATHS
-        if path not in ALIASES and path.startswith("flydsl.utils.")
+    run = environment.run(
+        """
+        import flydsl.compat
+        flydsl.compat.is_public = lambda name: True
+        import flydsl.config.gone
+        """
     )
-    run = environment.run(f"import {missing}")
     assert run.returncode == 1
     last = run.stderr.strip().splitlines()[-1]
-    assert last.startswith("ModuleNotFoundError: No module named 'flydsl.utils'")
-    assert "flydsl.plugins" in last
-    assert "flydsl.expr" in last
+    assert last.startswith("ModuleNotFoundError: No module named 'flydsl.config.gone'")
+    assert "flydsl.config.settings" in last
+    assert "flydsl.config.parsers" in last
 
 
 def test_available_lists_siblings_without_private_ones():
@@ -63,6 +65,7 @@ def test_available_lists_siblings_without_private_ones():
     assert is_public("flydsl.extension")
 
 
+@pytest.mark.filterwarnings("ignore:.*kept for existing kernels:DeprecationWarning")
 @pytest.mark.parametrize(
     ("path", "names"),
     [
@@ -81,3 +84,30 @@ def test_names_that_kernels_import_from_aliases(path, names):
     assert module is importlib.import_module(ALIASES[path])
     for name in names:
         assert hasattr(module, name)
+
+
+@pytest.mark.parametrize("path", sorted(LEGACY_PATHS))
+def test_a_legacy_path_warns_where_it_is_imported(environment, path):
+    run = environment.run(f"import warnings\nwarnings.simplefilter('always')\nimport {path}")
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("DeprecationWarning") == 1, run.stderr
+    assert f"<string>:3: DeprecationWarning: {path}" in run.stderr
+    assert LEGACY_PATHS[path] in run.stderr
+
+
+def test_current_paths_do_not_warn(environment):
+    paths = sorted(set(ALIASES) - set(LEGACY_PATHS) - {"flydsl._mlir.dialects.fly"})
+    run = environment.run("\n".join(f"import {path}" for path in paths))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_settings_as_attributes():
+    from flydsl.compat import environment as env
+
+    with scope(FLYDSL_RUNTIME_ENABLE_CACHE="1", FLYDSL_DUMP_IR="1"):
+        assert env.runtime.enable_cache is True
+        assert env.env.debug.dump_ir is True
+    with scope(FLYDSL_TARGET="gfx942"):
+        assert env.compile.target == "gfx942"
+    with pytest.raises(AttributeError, match="enable_cache"):
+        _ = env.runtime.enable_cash
