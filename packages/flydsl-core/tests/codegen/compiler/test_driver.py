@@ -184,7 +184,9 @@ def test_only_compiling_launches_nothing():
     a, b, c = vectors(16)
     with config.scope(COMPILE_ONLY=True):
         assert add(a, b, c, 16) is None
-        assert flyc.compile(make_add(), a, b, c, 16) is None
+        compiled = flyc.compile(make_add(), a, b, c, 16)
+        with pytest.raises(UserError, match="was only compiled"):
+            compiled(a, b, c, 16)
     assert cache_of(add).misses == 1
     assert "toy" not in plugin_manager().cache("runtimes")
     assert not c.any()
