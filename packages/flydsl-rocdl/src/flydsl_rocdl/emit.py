@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from flydsl import codegen, mlir
 from flydsl.config import CompileOptions
 from flydsl.errors import CompilerBug, SourceLocation, TargetError
+from flydsl.expr.extern import EXTERNS
 from flydsl.plugins.payloads import CodeObject
 from flydsl_rocdl import devlib, hsaco
 from flydsl_rocdl.llvm_options import LLVM_OPTIONS
@@ -21,6 +23,7 @@ __all__ = ["TRIPLE", "emit", "to_llvm_ir"]
 TRIPLE = "amdgcn-amd-amdhsa"
 
 _BACK_END_ERROR = "FLY-T424"
+_LIBRARY_ERROR = "FLY-T425"
 _TRANSLATED = frozenset({"llvm", "rocdl"})
 _LIBRARY_CALL = re.compile(r"@(__oc[a-z]+_\w+)")
 _INLINE_ASSEMBLY = re.compile(r"\bcall [^@\n]* asm ")
@@ -106,6 +109,21 @@ def _kernels_with_dynamic_lds(llvm_ir: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _libraries(gpu_module: Any) -> tuple[tuple[bytes, tuple[tuple[str, str], ...]], ...]:
+    """Return the libraries of the module's external functions, each with what it must define."""
+    if EXTERNS not in gpu_module.attributes:
+        return ()
+    found: dict[str, list[tuple[str, str]]] = {}
+    for entry in gpu_module.attributes[EXTERNS]:
+        function = (entry["symbol"].value, entry["signature"].value)
+        found.setdefault(entry["library"].value, []).append(function)
+    return tuple(
+        (base64.b64decode(library), tuple(functions))
+        for library, functions in found.items()
+        if library
+    )
+
+
 def _kernel_locations(module: Any) -> Mapping[str, SourceLocation | None]:
     return {
         str(function.attributes["sym_name"].value): location_of(function)
@@ -117,6 +135,12 @@ def _kernel_locations(module: Any) -> Mapping[str, SourceLocation | None]:
 def _explain(error: TargetError, module: Any, target: RocdlTarget) -> TargetError:
     """Say what a back-end error means, at the user's kernel."""
     locations = _kernel_locations(module)
+    if error.code == _LIBRARY_ERROR:
+        symbol = error.message.partition(": ")[2].partition(": ")[0].partition(", ")[0]
+        for function in _functions(_gpu_module(module)):
+            if str(function.attributes["sym_name"].value) == symbol:
+                error.with_location(location_of(function))
+        return error
     named = _FUNCTION_IN_MESSAGE.search(error.message)
     location = locations.get(named.group(1)) if named else None
     if location is None and len(locations) == 1:
@@ -166,6 +190,7 @@ def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObjec
         opt_level=options.opt_level,
         want_object=not inline_assembly,
         want_asm=options.dump_ir or options.want_isa or inline_assembly,
+        libraries=_libraries(_gpu_module(module)),
         options=codegen.checked_options(dict(options.llvm_options), LLVM_OPTIONS),
     )
     try:

@@ -28,6 +28,8 @@ class CodegenRequest:
         reloc: ``"default"``, ``"static"``, ``"pic"`` or ``"dynamicnopic"``.
         code_model: ``"default"``, ``"small"``, ``"kernel"``, ``"medium"`` or ``"large"``.
         vectorize: Whether the loop and SLP vectorizers run.
+        libraries: LLVM IR text or bitcode to link in, each with the functions that it must define:
+            their names and LLVM types. Everything in it becomes private to the module.
     """
 
     llvm_ir: str
@@ -42,6 +44,7 @@ class CodegenRequest:
     reloc: Literal["default", "static", "pic", "dynamicnopic"] = "pic"
     code_model: Literal["default", "small", "kernel", "medium", "large"] = "default"
     vectorize: bool = True
+    libraries: tuple[tuple[bytes, tuple[tuple[str, str], ...]], ...] = ()
 
     def __post_init__(self) -> None:
         """Check what LLVM would not.

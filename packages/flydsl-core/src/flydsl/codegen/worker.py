@@ -22,7 +22,15 @@ __all__ = ["CodegenWorker", "Observer", "WorkerPool", "observing", "shared_worke
 Observer: TypeAlias = Callable[[CodegenRequest, CodegenResult], None]
 
 _MACHINE_FIELDS = ("triple", "cpu", "features", "opt_level", "reloc", "code_model")
-_REQUEST_FIELDS = (*_MACHINE_FIELDS, "llvm_ir", "want_object", "want_asm", "want_ir", "vectorize")
+_REQUEST_FIELDS = (
+    *_MACHINE_FIELDS,
+    "llvm_ir",
+    "want_object",
+    "want_asm",
+    "want_ir",
+    "vectorize",
+    "libraries",
+)
 _MESSAGE_LIMIT = 4000
 
 
@@ -58,6 +66,8 @@ def _refusal(kind: str, text: str, request: CodegenRequest) -> FlyDSLError:
             f"{text}",
             code="FLY-T423",
         )
+    if kind == "library":
+        return TargetError(f"an external function cannot be linked: {text}", code="FLY-T425")
     if kind == "ir":
         return CompilerBug(f"LLVM rejects the generated IR: {text}", code="FLY-B420")
     return TargetError(f"the LLVM back end reports: {text}", code="FLY-T424")

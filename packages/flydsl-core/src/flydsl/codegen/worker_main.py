@@ -117,6 +117,43 @@ class _Compiler:
         module.triple = triple
         return module
 
+    def _link(self, module: Any, library: bytes, functions: Any, layout: str) -> None:
+        """Link a library into `module`; its definitions become private."""
+        bitcode = library.startswith((b"BC\xc0\xde", b"\xde\xc0\x17\x0b"))
+        wanted = ", ".join(name for name, _ in functions)
+        try:
+            if bitcode:
+                part = self.llvm.parse_bitcode(library)
+            else:
+                part = self._parse(library.decode(), module.triple, layout)
+            part.verify()
+        except RuntimeError as error:
+            raise _RefusedError("library", f"{wanted}: {error}") from error
+        except _RefusedError as refused:
+            raise _RefusedError("library", f"{wanted}: {refused.args[1]}") from refused
+        part.triple = module.triple
+        part.data_layout = layout
+        defined = {f.name: f for f in part.functions if not f.is_declaration}
+        for name, signature in functions:
+            if name not in defined:
+                there = ", ".join(sorted(defined)) or "nothing"
+                raise _RefusedError("library", f"{name}: the library defines {there}")
+            found = str(defined[name].global_value_type)
+            if found != signature:
+                text = f"{name}: it is declared as {signature} and defined as {found}"
+                raise _RefusedError("library", text)
+        for mine in module.functions:
+            if not mine.is_declaration and mine.name in defined:
+                raise _RefusedError("library", f"{mine.name}: the kernel has that name too")
+        private = [*defined, *(g.name for g in part.global_variables if not g.is_declaration)]
+        try:
+            module.link_in(part)
+        except RuntimeError as error:
+            raise _RefusedError("library", f"{wanted}: {error}") from error
+        for value in (*module.functions, *module.global_variables):
+            if value.name in private and not value.name.startswith("llvm."):
+                value.linkage = "internal"
+
     def _optimise(self, module: Any, machine: Any, request: Message) -> None:
         tuning = self.llvm.create_pipeline_tuning_options(speed_level=request["opt_level"])
         tuning.loop_vectorization = request["vectorize"]
@@ -137,6 +174,8 @@ class _Compiler:
         machine, layout = self.machine(request)
         lap("machine")
         module = self._parse(request["llvm_ir"], request["triple"], layout)
+        for library, functions in request["libraries"]:
+            self._link(module, library, functions, layout)
         lap("parse")
         if request["opt_level"]:
             self._optimise(module, machine, request)
