@@ -244,7 +244,7 @@ class _Compile:
             call = driver.resolve(function, function.bind(args, kwargs), self._hints)
             compiled = CompiledFunction(driver, function, call, self._hints)
             if call.placement is not None and any(
-                spec.device not in ("", "cpu") for spec in call.specs.values()
+                device != "cpu" for spec in call.specs.values() for device in spec.devices
             ):
                 compiled(*call.values.values())
             return compiled

@@ -127,7 +127,7 @@ class Driver:
             for parameter in function.signature.parameters
         }
         options = compile_options(cache_of(function).hints if hints is None else hints)
-        devices = [spec.device for spec in specs.values() if spec.device]
+        devices = [device for spec in specs.values() for device in spec.devices]
         target, placement = _place(devices, options)
         key = CompileKey(
             tuple(spec.key for spec in specs.values()), target.name, options.cache_key()

@@ -162,6 +162,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U284": "shared memory given to a block operation does not fit its values",
         "FLY-U285": "a random number generator is given something that is no integer",
         "FLY-U286": "an activation function is given something that does not fit",
+        "FLY-U287": "a struct or union is declared wrongly",
+        "FLY-U288": "a struct is made of, or accessed by, something that does not fit its fields",
         "FLY-U271": "an atomic operation, fence or ordered access is malformed",
         "FLY-B201": "the code of a rewritten function was lost",
         "FLY-B202": "the types of a loop's variables do not settle",

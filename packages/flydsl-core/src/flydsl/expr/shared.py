@@ -10,7 +10,13 @@ from flydsl.expr.ambient import KernelScope, Session, SharedUse, require
 from flydsl.expr.emit import located
 from flydsl.expr.numeric import BY_TEXT
 from flydsl.expr.pointers import Pointer, get_dyn_shared
-from flydsl.expr.storage import checked_alignment, open_storage, size_and_align
+from flydsl.expr.storage import (
+    StructStorage,
+    checked_alignment,
+    is_struct_type,
+    open_storage,
+    size_and_align,
+)
 
 __all__ = ["Arena", "SharedAllocator", "scratch", "scratch_turn"]
 
@@ -39,7 +45,12 @@ class Arena:
         return size, natural if alignment is None else checked_alignment(alignment, 1)
 
     def _reserve(self, size: int, alignment: int) -> int:
-        """Return the offset of the next `size` bytes at a multiple of `alignment`."""
+        """Return the offset of the next `size` bytes at a multiple of `alignment`.
+
+        Nothing is left out before an allocation without bytes.
+        """
+        if not size:
+            return self.allocated_bytes
         offset = -(-self.allocated_bytes // alignment) * alignment
         self.allocated_bytes = offset + size
         return offset
@@ -90,11 +101,14 @@ class SharedAllocator(Arena):
         """Allocate memory for a type, or a number of bytes.
 
         Args:
-            kind: ``fx.Array[T, n]``, a numeric class, a vector type, ``fx.Align[T, n]``, or bytes.
+            kind: ``fx.Array[T, n]``, a numeric class, a vector type, ``fx.Align[T, n]``, a struct
+                or union, or a number of bytes.
             alignment: Bytes; default: that of the type, at least `base_alignment`.
 
         Returns:
-            An `Array`, a `Storage`, or for bytes a `Pointer` to `Int8`.
+            An `Array`, a `Storage`, or for bytes a `Pointer` to `Int8`. The fields of a struct
+            that a static allocator makes without `alignment` are allocated one by one, so that
+            each array begins at `base_alignment`.
 
         Raises:
             UserError: The type cannot be stored, or the kernel is not being traced any more.
@@ -102,6 +116,9 @@ class SharedAllocator(Arena):
         session = require("allocate")
         if session.kernel is not self._scope:
             raise UserRuntimeError("the allocator belongs to another kernel", code="FLY-U259")
+        if self.is_static and alignment is None and _has_fields(kind):
+            parts = {f.name: self.allocate(f.kind) for f in kind.fields if not f.constexpr}
+            return StructStorage(None, kind, parts)
         size, natural = self._request(kind, alignment)
         wanted = max(natural, self.base_alignment) if alignment is None else natural
         if self.is_static:
@@ -123,6 +140,11 @@ class SharedAllocator(Arena):
         self._scope.shared_bytes = self.allocated_bytes
         base = get_dyn_shared()
         return base + offset if offset else base
+
+
+def _has_fields(kind: Any) -> bool:
+    """Return whether a type is a struct whose fields can lie apart."""
+    return is_struct_type(kind) and not kind.is_union
 
 
 def _static_block(scope: KernelScope, size: int, alignment: int, prefix: str = "shared") -> Pointer:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flydsl.errors import UserTypeError, UserValueError
+from flydsl.errors import UserAttributeError, UserTypeError, UserValueError
 from flydsl.expr.layouts import scalar_result
-from flydsl.expr.numeric import Numeric, as_numeric
-from flydsl.expr.pointers import Pointer, make_view, recast_iter
+from flydsl.expr.numeric import BY_TEXT, Numeric, as_numeric
+from flydsl.expr.pointers import Pointer, PointerType, inttoptr, make_view, ptrtoint, recast_iter
 from flydsl.expr.stored import loaded
 from flydsl.expr.vector import VectorAlias
 
@@ -17,6 +18,9 @@ __all__ = [
     "Array",
     "ArrayType",
     "Storage",
+    "StructStorage",
+    "field_places",
+    "is_struct_type",
     "open_storage",
     "size_and_align",
 ]
@@ -108,13 +112,43 @@ def size_and_align(kind: Any) -> tuple[int, int]:
     if isinstance(kind, ArrayType):
         return kind.length * size_and_align(kind.element)[0], kind.alignment
     if isinstance(kind, AlignedType):
-        return size_and_align(kind.inner)[0], kind.alignment
+        size = size_and_align(kind.inner)[0]
+        # As in C, the size of a struct is a multiple of its alignment.
+        padded = -(-size // kind.alignment) * kind.alignment
+        return (padded if is_struct_type(kind.inner) else size), kind.alignment
+    if isinstance(kind, PointerType):
+        width = 4 if kind.space == "shared" else 8
+        return width, width
+    if is_struct_type(kind):
+        end, most = 0, 1
+        for field, offset in field_places(kind):
+            size, alignment = size_and_align(field.kind)
+            end, most = max(end, offset + size), max(most, alignment)
+        return -(-end // most) * most, most
     raise UserTypeError(
         "this type cannot be stored in memory",
         code="FLY-U257",
         value=kind,
-        allowed="numeric classes of whole bytes, vector types, fx.Array, fx.Align",
+        allowed="numeric classes of whole bytes, vector types, fx.Array, fx.Align, pointer types, "
+        "structs, unions",
     )
+
+
+def is_struct_type(kind: Any) -> bool:
+    """Return whether a type was made by `struct` or `union`."""
+    return isinstance(kind, type) and hasattr(kind, "is_union")
+
+
+def field_places(kind: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the fields of a struct or union that are in memory, and their offsets in bytes."""
+    offset = 0
+    for field in kind.fields:
+        if field.constexpr:
+            continue
+        size, alignment = size_and_align(field.kind)
+        offset = 0 if kind.is_union else -(-offset // alignment) * alignment
+        yield field, offset
+        offset += size
 
 
 class Array:
@@ -151,11 +185,12 @@ class Array:
                 allowed=f"0 to {self.kind.length - 1}",
             )
         element = self.kind.element
-        if isinstance(element, type) and issubclass(element, Numeric):
+        if is_numeric(element):
             return self.ptr + scalar_result(index)
-        size, _ = size_and_align(element)
-        step = size // max(1, self.ptr.element.width // 8)
-        return open_storage(self.ptr + number * step, element)
+        size, alignment = size_and_align(element)
+        carrier = _carrier(alignment)
+        base = self.ptr if is_numeric(element) else _recast(self.ptr, carrier)
+        return open_storage(base + number * (size // (carrier.width // 8)), element)
 
     def peek(self) -> Array:
         """Return the array itself, whose value is its place: `Storage.peek` of an array type."""
@@ -167,6 +202,11 @@ class Array:
         if isinstance(place, Pointer):
             return place.load()
         return place.peek() if isinstance(place, Storage) else place
+
+    def at(self, index: Any) -> Any:
+        """Return the handle of an element: `Storage`, or `Array` for an array of arrays."""
+        place = self._place(index)
+        return Storage(place, self.kind.element) if isinstance(place, Pointer) else place
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Store an element.
@@ -236,13 +276,143 @@ class Storage:
             value = self.kind(value) if isinstance(value, (list, tuple, int, float)) else value
         self.ptr.store(value)
 
+    def __fly_values__(self) -> list[Any]:
+        return self.ptr.__fly_values__()
+
+    def __fly_rebuild__(self, values: list[Any]) -> Any:
+        return open_storage(self.ptr.__fly_rebuild__(values), self.kind)
+
+    def __fly_key__(self) -> object:
+        return (repr(self.kind), str(self.ptr.kind))
+
+
+class StructStorage(Storage):
+    """A struct or union in memory; attributes are the handles of its fields.
+
+    Attributes:
+        ptr: Its address, or None if its fields were allocated one by one.
+        kind: The struct type.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, ptr: Pointer | None, kind: Any, parts: Mapping[str, Any]) -> None:
+        self.ptr = ptr  # type: ignore[assignment]
+        self.kind = kind
+        self._parts = parts
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the handle of a field.
+
+        Raises:
+            UserAttributeError: There is no such field in memory.
+        """
+        if name in self._parts:
+            return self._parts[name]
+        compile_time = any(field.name == name for field in self.kind.fields)
+        raise UserAttributeError(
+            f"{self.kind!r} has no field {name!r} in memory",
+            code="FLY-U288",
+            allowed=", ".join(self._parts),
+            hint="it is compile-time, and known from the type" if compile_time else "",
+        )
+
+    def peek(self) -> Any:
+        """Load all fields; arrays stay handles.
+
+        Raises:
+            UserTypeError: A union, or the values of compile-time fields are not known.
+        """
+        if self.kind.is_union:
+            raise UserTypeError(
+                "a union has no value as a whole", code="FLY-U288", hint="peek one of its fields"
+            )
+        return self.kind(**{name: part.peek() for name, part in self._parts.items()})
+
+    def poke(self, value: Any) -> None:
+        """Store all fields of a struct.
+
+        Raises:
+            UserTypeError: It is another type, or has arrays, which are not assigned as a whole.
+        """
+        if self.kind.is_union or not isinstance(value, self.kind.base):
+            raise UserTypeError(
+                f"this is not a value of {self.kind!r}", code="FLY-U288", value=type(value).__name__
+            )
+        fields = value.__fly_fields__()
+        for name, part in self._parts.items():
+            if isinstance(part, Array):
+                raise UserTypeError("an array is not assigned as a whole", code="FLY-U258")
+            part.poke(fields[name])
+
+    def __fly_values__(self) -> list[Any]:
+        return [value for part in self._parts.values() for value in part.__fly_values__()]
+
+    def __fly_rebuild__(self, values: list[Any]) -> Any:
+        parts, at = {}, 0
+        for name, part in self._parts.items():
+            count = len(part.__fly_values__())
+            parts[name] = part.__fly_rebuild__(values[at : at + count])
+            at += count
+        # The address of the whole is not carried on its own: that of the first field is.
+        return StructStorage(None, self.kind, parts)
+
+    def __fly_key__(self) -> object:
+        return (repr(self.kind), *(part.__fly_key__() for part in self._parts.values()))
+
+
+class PointerStorage(Storage):
+    """A pointer in memory, held as an integer."""
+
+    __slots__ = ()
+
+    def peek(self) -> Any:
+        """Load the pointer."""
+        return inttoptr(self.kind, self.ptr.load())
+
+    def poke(self, value: Any) -> None:
+        """Store a pointer."""
+        self.ptr.store(ptrtoint(value))
+
+
+def is_numeric(kind: Any) -> bool:
+    """Return whether a type is a numeric class."""
+    return isinstance(kind, type) and issubclass(kind, Numeric)
+
+
+def _carrier(alignment: int) -> type[Numeric]:
+    """Return an integer class of `alignment` bytes, at most 16: offsets in it stay aligned."""
+    return BY_TEXT[f"i{8 * min(alignment, 16)}"]
+
+
+def _recast(ptr: Pointer, element: Any) -> Pointer:
+    return ptr if ptr.element is element else recast_iter(element, ptr)
+
+
+def _scalar(kind: Any) -> type[Numeric]:
+    """Return the element class of the pointer that a handle of a type holds."""
+    while True:
+        if is_numeric(kind):
+            return kind  # type: ignore[no-any-return]
+        if isinstance(kind, PointerType) or is_struct_type(kind):
+            return _carrier(size_and_align(kind)[1])
+        if isinstance(kind, VectorAlias):
+            return kind.dtype
+        kind = kind.inner if isinstance(kind, AlignedType) else kind.element
+
 
 def open_storage(ptr: Pointer, kind: Any) -> Any:
     """Return the handle of a type at an address: `Array` or `Storage`."""
     while isinstance(kind, AlignedType):
         kind = kind.inner
-    scalar: Any = kind
-    while not (isinstance(scalar, type) and issubclass(scalar, Numeric)):
-        scalar = scalar.dtype if isinstance(scalar, VectorAlias) else scalar.element
-    typed = ptr if ptr.element is scalar else recast_iter(scalar, ptr)
-    return Array(typed, kind) if isinstance(kind, ArrayType) else Storage(typed, kind)
+    if is_struct_type(kind):
+        start = _recast(ptr, BY_TEXT["i8"])
+        parts = {
+            field.name: open_storage(start + offset if offset else start, field.kind)
+            for field, offset in field_places(kind)
+        }
+        return StructStorage(start, kind, parts)
+    typed = _recast(ptr, _scalar(kind))
+    if isinstance(kind, ArrayType):
+        return Array(typed, kind)
+    return PointerStorage(typed, kind) if isinstance(kind, PointerType) else Storage(typed, kind)

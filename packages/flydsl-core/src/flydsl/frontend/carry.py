@@ -28,7 +28,7 @@ class Spec:
 
     Attributes:
         kind: ``"keep"`` (not carried), ``"number"``, ``"value"`` (a DSL value), ``"sequence"``,
-            ``"mapping"`` or ``"record"``.
+            ``"mapping"``, ``"record"`` or ``"struct"``.
         detail: The kept object, the numeric class, a prototype, or the container class.
         keys: Keys of a mapping or attribute names of a record.
         parts: Specs of the items.
@@ -115,6 +115,8 @@ def join(name: str, a: object, b: object, dynamic: bool = False) -> Spec:
     number = _join_numbers(name, a, b, dynamic)
     if number is not None:
         return number
+    if hasattr(type(a), "__fly_fields__"):
+        return _join_structs(name, a, b, dynamic)
     if hasattr(type(a), "__fly_values__"):
         return _join_values(name, a, b)
     if type(a) is not type(b):
@@ -140,6 +142,18 @@ def join(name: str, a: object, b: object, dynamic: bool = False) -> Spec:
     if a is b or _equal(a, b):
         return Spec("keep", a)
     raise _mismatch(name, a, b)
+
+
+def _join_structs(name: str, a: Any, b: Any, dynamic: bool) -> Spec:
+    if type(a) is not type(b) or _key(a) != _key(b):
+        raise _mismatch(name, a, b)
+    fields, others = a.__fly_fields__(), b.__fly_fields__()
+    parts = []
+    for entry in type(a).fields:
+        x, y = fields[entry.name], others[entry.name]
+        part = Spec("keep", x) if entry.constexpr else join(f"{name}.{entry.name}", x, y, dynamic)
+        parts.append(part)
+    return Spec("struct", type(a), tuple(fields), parts)
 
 
 def _equal(a: object, b: object) -> bool:
@@ -242,7 +256,10 @@ def flatten(name: str, spec: Spec, value: Any) -> list[IRValue]:
 def _items(spec: Spec, value: Any) -> Sequence[Any]:
     if spec.kind == "sequence":
         return list(value)
-    source = value if spec.kind == "mapping" else vars(value)
+    if spec.kind == "struct":
+        source = value.__fly_fields__()
+    else:
+        source = value if spec.kind == "mapping" else vars(value)
     return [source[key] for key in spec.keys]
 
 
@@ -274,6 +291,8 @@ def rebuild(spec: Spec, values: Iterator[IRValue]) -> Any:
         return named(items) if named is not None else spec.detail(items)
     if spec.kind == "mapping":
         return spec.detail(zip(spec.keys, items, strict=True))
+    if spec.kind == "struct":
+        return spec.detail(**dict(zip(map(str, spec.keys), items, strict=True)))
     made = object.__new__(spec.detail)
     made.__dict__.update(zip(spec.keys, items, strict=True))
     return made

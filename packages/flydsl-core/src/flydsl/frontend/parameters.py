@@ -8,6 +8,7 @@ from flydsl.errors import UserTypeError
 from flydsl.expr.annotations import ConstexprKind, Stream
 from flydsl.expr.layouts import is_static_object
 from flydsl.expr.numeric import Numeric, as_numeric
+from flydsl.expr.storage import is_struct_type
 from flydsl.frontend.signature import Parameter
 
 __all__ = ["argument"]
@@ -37,10 +38,16 @@ def argument(parameter: Parameter, value: Any) -> Any:
         return value
     if annotation is Stream:
         return value if isinstance(value, Stream) else Stream(value)
-    wanted = parameter.dsl_type
+    wanted: Any = parameter.dsl_type
     number = as_numeric(value)
     if number is not None:
         return _number(parameter, wanted, number, value)
+    if is_struct_type(wanted) and not isinstance(value, wanted.base):
+        raise UserTypeError(
+            f"{parameter.name!r} is declared {wanted.__name__}",
+            code="FLY-U233",
+            value=type(value).__name__,
+        )
     if hasattr(type(value), "__fly_values__"):
         return value
     if isinstance(value, type) or is_static_object(value):

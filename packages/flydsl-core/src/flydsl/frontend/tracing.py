@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,6 @@ class _Tracer:
 
     def run(self) -> None:
         """Trace the launcher and the kernels it launches."""
-        from flydsl.passes.mark_stores import READ_ONLY
-
         session, ir = self._session, self._session.ir
         self.module = ir.Module.create()
         self.module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
@@ -124,19 +122,12 @@ class _Tracer:
             for parameter in self._function.signature.parameters
         ]
         types: list[Any] = []
-        builders: list[Any] = []
+        builders: list[Callable[[Iterator[Any]], Any]] = []
         marks: list[dict[str, Any]] = []
         for parameter, spec in bindings:
-            if not spec.ir_type:
-                builders.append(None)
-                if isinstance(parameter.annotation, ConstexprKind):
-                    parameter.annotation.check(parameter.name, spec.static)
-                continue
-            kind, build = argument_type(session, spec.ir_type)
-            types.append(kind)
-            builders.append(build)
-            name = ir.StringAttr.get(parameter.name)
-            marks.append({READ_ONLY: name} if spec.read_only else {})
+            if not spec.ir_type and isinstance(parameter.annotation, ConstexprKind):
+                parameter.annotation.check(parameter.name, spec.static)
+            builders.append(_parameter(session, parameter.name, spec, (types, marks)))
             self.implicit_stream = self.implicit_stream and spec.ir_type != "stream"
         if self.implicit_stream:
             types.append(session.type("i64"))
@@ -153,8 +144,8 @@ class _Tracer:
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         streams: list[Stream] = []
-        for (parameter, spec), build in zip(bindings, builders, strict=True):
-            value = spec.static if build is None else build(next(values))
+        for (parameter, _), build in zip(bindings, builders, strict=True):
+            value = build(values)
             if isinstance(value, Stream):
                 streams.append(value)
             if parameter.kind == "positional":
@@ -175,6 +166,27 @@ class _Tracer:
                 )
             self.scope.require_launches()
             session.create("func.return", (), (), None, None, 0, here)
+
+
+def _parameter(
+    session: Session, name: str, spec: ArgSpec, lists: tuple[list[Any], list[dict[str, Any]]]
+) -> Callable[[Iterator[Any]], Any]:
+    """Append the IR types and marks of an argument; return what takes its values and makes it."""
+    from flydsl.passes.mark_stores import READ_ONLY
+
+    if not spec.ir_type:
+        return lambda _values: spec.static
+    if spec.parts:
+        fields = {
+            field: _parameter(session, f"{name}.{field}", part, lists) for field, part in spec.parts
+        }
+        kind: Any = spec.static
+        return lambda values: kind(**{field: make(values) for field, make in fields.items()})
+    types, marks = lists
+    ir_type, build = argument_type(session, spec.ir_type)
+    types.append(ir_type)
+    marks.append({READ_ONLY: session.ir.StringAttr.get(name)} if spec.read_only else {})
+    return lambda values: build(next(values))
 
 
 def _definition_location(session: Session, function: JitFunction) -> Any:

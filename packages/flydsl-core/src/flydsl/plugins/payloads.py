@@ -127,11 +127,13 @@ class ArgSpec:
         leaves: The scalars passed at run time, in ABI order (DESIGN §11.2).
         guard: Python expression over ``v`` that is true when this spec also fits ``v``.
         names: Extra names used by `guard` and by the leaves' expressions.
-        static: The value itself when it is a compile-time value.
+        static: The value itself when it is a compile-time value; the type of a struct.
         device: ``"cpu"``, ``"cuda:0"``, … of a tensor argument; empty when it has no device.
         read_only: The memory of a tensor argument must not be written: a kernel that does is
             refused.
         native: How machine code reads it; None if only the expressions do.
+        parts: The fields of a struct, whose `ir_type` is ``"struct"``, by name; each run-time one
+            is a parameter of its own of the traced function.
     """
 
     key: Hashable
@@ -143,6 +145,13 @@ class ArgSpec:
     device: str = ""
     read_only: bool = False
     native: NativeRead | None = None
+    parts: tuple[tuple[str, ArgSpec], ...] = ()
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices of the argument and its parts."""
+        inner = [device for _, part in self.parts for device in part.devices]
+        return [self.device, *inner] if self.device else inner
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def _parameter(name: str, spec: ArgSpec, annotation: object) -> Parameter:
         return Parameter(
             name, "pointer", named, spec.key, spec.ir_type, scalars, element, int(alignment)
         )
-    if len(formats) != 1:
+    if len(formats) != 1 or spec.parts:
         raise UserTypeError(
             f"parameter {name!r} cannot be described outside its program",
             code="FLY-U480",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from flydsl.compiler.arguments.scalars import describe_number, describe_stream
+from flydsl.compiler.arguments.structs import describe_struct
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.arguments.wrappers import PointerArgument, TensorArgument
 from flydsl.errors import UserTypeError
 from flydsl.expr.annotations import Stream
 from flydsl.expr.numeric import Numeric
+from flydsl.expr.storage import is_struct_type
+from flydsl.expr.structs import Struct
 from flydsl.plugins.payloads import ArgSpec
 
 __all__ = ["describe"]
@@ -37,6 +40,11 @@ def describe(value: object, annotation: object) -> ArgSpec:
     """
     if annotation is Stream:
         return describe_stream(value)
+    if is_struct_type(annotation) or isinstance(value, Struct):
+        struct = describe_struct(value, annotation if is_struct_type(annotation) else None)
+        if struct is None or not (annotation is None or is_struct_type(annotation)):
+            raise _mismatch(value, annotation)
+        return struct
     if isinstance(annotation, type) and issubclass(annotation, Numeric):
         spec = describe_number(value, annotation)
     elif _named(annotation, "Tensor"):
