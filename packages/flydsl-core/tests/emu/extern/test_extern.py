@@ -41,6 +41,15 @@ define i32 @looked_up(i32 %i) {
 """
 
 
+MISSING = """
+declare i32 @missing(i32)
+define i32 @f(i32 %x) {
+  %y = call i32 @missing(i32 %x)
+  ret i32 %y
+}
+"""
+
+
 @pytest.fixture(params=["gfx942", "gfx950", "gfx1100"], autouse=True)
 def arch(request):
     with config.scope(FLYDSL_TARGET=request.param):
@@ -140,8 +149,7 @@ def test_a_resolver_finds_libraries(tmp_path):
         ("f", "this is no IR", "FLY-T425"),
         (
             "f",
-            "declare i32 @missing(i32)\ndefine i32 @f(i32 %x) {\n"
-            + "%y = call i32 @missing(i32 %x)\nret i32 %y }",
+            MISSING,
             "missing",
         ),
     ],

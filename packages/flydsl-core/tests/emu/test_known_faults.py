@@ -1,0 +1,434 @@
+"""Faults that kernel languages are known for, each by a small program with the right outcome.
+
+The names hold the row of the project's list of known faults: tracing and control flow (B4 to B11),
+numbers (B12 to B15), arguments, caches and launches (B1, B2, B3, B19, B21, B32, B33).
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl import config
+from flydsl.errors import TargetError, UserError, UserIndexError
+
+LANES = np.arange(64, dtype=np.int32)
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def zeros(dtype=np.int32, count=64):
+    return np.zeros(count, dtype)
+
+
+def seven() -> int:
+    return 7
+
+
+def raising() -> int:
+    raise RuntimeError("replaced")
+
+
+def counted(n, step):
+    total = fx.Int32(0)
+    for i in range(n):
+        total = total + i * step
+    return total
+
+
+# Tracing and control flow
+
+
+def test_B4_return_in_a_dynamic_if(both):
+    def body(i, out):
+        if i > 3:
+            return
+        out[i] = 1
+
+    def in_else(i, out):
+        if i <= 3:
+            out[i] = 2
+        else:
+            return
+        out[i] = out[i] + 1
+
+    def in_loop(i, out):
+        for k in range(i):
+            if k == 5:
+                return
+            out[i] = out[i] + 1
+        out[i] = out[i] + 100
+
+    both(body, [zeros()])
+    both(in_else, [zeros()])
+    both(in_loop, [zeros()])
+
+
+def test_B5_mutation_by_a_helper_called_in_a_dynamic_if(both):
+    def body(i, out):
+        items = [0 * i]
+
+        def write(x):
+            x[0] = 4
+
+        if i > 3:
+            write(items)
+        out[i] = items[0]
+
+    def accumulator(i, out):
+        total = 0 * i
+
+        def bump():
+            nonlocal total
+            total = total + 4
+
+        if i > 3:
+            bump()
+        out[i] = total
+
+    both(body, [zeros()])
+    both(accumulator, [zeros()])
+
+
+def test_B5_state_of_an_object_set_in_a_dynamic_if(both):
+    class State:
+        def __init__(self):
+            self.value = 1
+
+    def body(i, out):
+        state = State()
+        state.value = 0 * i
+        if i % 2 == 0:
+            state.value = i
+        out[i] = state.value
+
+    both(body, [zeros()])
+
+
+def test_B7_lists_are_carried_and_do_not_grow(both, device):
+    def reassigned(i, out):
+        pair = [i, 2 * i]
+        if i > 10:
+            pair = [pair[1], pair[0] + 1]
+        for k in range(3):
+            pair[0] = pair[0] + k
+        out[i] = pair[0] * 1000 + pair[1]
+
+    def growing(i, out):
+        items = [i]
+        if i > 10:
+            items.append(i)
+        out[i] = items[0]
+
+    def growing_in_a_loop(i, out):
+        items = [i]
+        for k in range(i):
+            items.append(k)
+        out[i] = items[0]
+
+    both(reassigned, [zeros()])
+    for body in (growing, growing_in_a_loop):
+        with pytest.raises(UserError) as caught:
+            device(body, [zeros()])
+        assert "items" in str(caught.value)
+        assert caught.value.location.file == __file__
+
+
+def test_B8_a_loop_in_an_undecorated_helper(device):
+    def body(i, out):
+        out[i] = counted(i, 3)
+
+    out = zeros()
+    device(body, [out])
+    np.testing.assert_array_equal(out, [3 * n * (n - 1) // 2 for n in range(64)])
+
+
+def test_B10_break_and_continue(both):
+    def while_break(i, out):
+        n = 0
+        while n < i:
+            if n * n > 40:
+                break
+            n += 1
+        out[i] = n
+
+    def for_continue(i, out):
+        for k in range(i):
+            if k % 3 == 1:
+                continue
+            out[i] = out[i] + k
+
+    both(while_break, [zeros()])
+    both(for_continue, [zeros()])
+
+
+def test_B11_a_guarded_load_is_not_made_by_other_lanes(device):
+    def body(i, x, out):
+        if i < 4 and x[i] > 2:
+            out[i] = 1
+
+    x, out = np.array([1, 3, 2, 9], np.int32), zeros()
+    # The emulator refuses accesses outside of the array's memory.
+    device(body, [x, out])
+    np.testing.assert_array_equal(np.flatnonzero(out), [1, 3])
+
+
+# Numbers
+
+
+def test_B12_constants_are_rounded_to_their_type(device):
+    def body(i, out):
+        out[0] = fx.Float32(3.9).to(fx.Float8E4M3FN).to(fx.Float32)
+        out[1] = fx.Float8E4M3FN(1.3).to(fx.Float32)
+        out[2] = fx.BFloat16(3.9).to(fx.Float32)
+        out[3] = fx.Float16(70000.0).to(fx.Float32)
+        out[4] = fx.Float8E4M3FN(500.0).to(fx.Float32)
+
+    out = zeros(np.float32)
+    device(body, [out], block=1)
+    assert out[:4].tolist() == [4.0, 1.25, 3.90625, np.inf]
+    assert out[4] == 448.0 or np.isnan(out[4])
+
+
+def test_B14_floor_division_and_remainder_static_and_dynamic(device):
+    def body(i, a, b, quotient, rest):
+        quotient[i], rest[i] = a[i] // b[i], a[i] % b[i]
+        quotient[i + 64], rest[i + 64] = fx.Int32(-7) // 2, fx.Int32(-7) % 2
+
+    random = np.random.default_rng()
+    a = random.integers(-(2**31) + 1, 2**31, 64).astype(np.int32)
+    b = random.integers(1, 100, 64).astype(np.int32) * random.choice([-1, 1], 64).astype(np.int32)
+    a[:4], b[:4] = [-7, 7, -7, 7], [2, -2, -2, 2]
+    quotient, rest = zeros(count=128), zeros(count=128)
+    device(body, [a, b, quotient, rest])
+    np.testing.assert_array_equal(quotient[:64], a // b)
+    np.testing.assert_array_equal(rest[:64], a % b)
+    assert set(zip(quotient[64:].tolist(), rest[64:].tolist(), strict=True)) == {(-4, 1)}
+
+
+def bf16_products(count):
+    @flyc.kernel
+    def kernel(a: fx.Tensor, b: fx.Tensor, out: fx.Tensor):
+        i = fx.block_idx.x * 256 + fx.thread_idx.x
+        out[i] = a[i] * b[i]
+
+    @flyc.jit
+    def launch(a: fx.Tensor, b: fx.Tensor, out: fx.Tensor):
+        kernel(a, b, out).launch(grid=count // 256, block=256)
+
+    random = np.random.default_rng()
+    a, b = (random.integers(0, 2**16, count, dtype=np.uint16).view(BF16) for _ in range(2))
+    out = np.zeros(count, BF16)
+    launch(a, b, out)
+    with np.errstate(all="ignore"):
+        want = (a.astype(np.float32) * b.astype(np.float32)).astype(BF16)
+    nan = np.isnan(want.astype(np.float32))
+    np.testing.assert_array_equal(nan, np.isnan(out.astype(np.float32)))
+    np.testing.assert_array_equal(out.view(np.uint16)[~nan], want.view(np.uint16)[~nan])
+
+
+def test_B15_bfloat16_products_round_to_nearest_even():
+    bf16_products(1 << 14)
+
+
+@pytest.mark.nightly
+def test_B15_a_million_bfloat16_products():
+    bf16_products(1 << 20)
+
+
+# Arguments, caches, launches
+
+
+def test_B1_one_kernel_serves_sizes_of_a_column():
+    @flyc.kernel
+    def kernel(a: fx.Tensor, out: fx.Tensor, n: fx.Int32):
+        i = fx.block_idx.x * 64 + fx.thread_idx.x
+        if i < n:
+            out[i, 0] = a[i, 0] + 1.0
+
+    @flyc.jit
+    def launch(a: fx.Tensor, out: fx.Tensor, n: fx.Int32):
+        kernel(a, out, n).launch(grid=(n + 63) // 64, block=64)
+
+    for n in (512, 4096, 1):
+        a = np.random.default_rng().random((n, 1), np.float32)
+        out = np.zeros((n, 1), np.float32)
+        launch(a, out, n)
+        np.testing.assert_array_equal(out, a + 1)
+
+
+@pytest.mark.parametrize("cache", ["1", "0"])
+def test_B2_B3_a_replaced_helper_is_traced_again(cache, tmp_path, monkeypatch):
+    @flyc.kernel
+    def kernel(out: fx.Tensor):
+        out[fx.thread_idx.x] = seven()
+
+    @flyc.jit
+    def launch(out: fx.Tensor):
+        kernel(out).launch(grid=1, block=64)
+
+    with config.scope(FLYDSL_RUNTIME_ENABLE_CACHE=cache, FLYDSL_RUNTIME_CACHE_DIR=tmp_path):
+        for _ in range(2):
+            out = zeros()
+            launch(out)
+            assert (out == 7).all()
+        monkeypatch.setitem(globals(), "seven", raising)
+        with pytest.raises(RuntimeError, match="replaced"):
+            launch(out)
+
+
+def test_B19_wrong_ranks_are_refused(device):
+    def body(i, x, out):
+        line = fx.make_view(x.iter, fx.make_layout(64, 1))
+        out[i] = line[i, 0]
+
+    def wrong_slice(i, x, out):
+        out[i] = x[None, 0][i]
+
+    for wrong in (body, wrong_slice):
+        with pytest.raises((UserIndexError, UserError)) as caught:
+            device(wrong, [zeros(), zeros()])
+        assert caught.value.location.file == __file__
+
+
+def add_one(array, shape):
+    """Add one to every element of a two-dimensional view through its own strides."""
+
+    @flyc.kernel
+    def kernel(x: fx.Tensor):
+        i = fx.thread_idx.x
+        if i < shape[0] * shape[1]:
+            x[i // shape[1], i % shape[1]] = x[i // shape[1], i % shape[1]] + 1.0
+
+    @flyc.jit
+    def launch(x: fx.Tensor):
+        kernel(x).launch(grid=1, block=64)
+
+    launch(array)
+
+
+@pytest.mark.parametrize("shape", [(32, 1), (1, 32), (1, 1), (4, 8)])
+def test_B21_axes_of_one_element(shape):
+    array = np.random.default_rng().random(shape, np.float32)
+    want = array + 1
+    add_one(array, shape)
+    np.testing.assert_array_equal(array, want)
+
+
+def test_B21_a_column_slice_with_stride_two():
+    store = np.random.default_rng().random((4, 16), np.float32)
+    want = store.copy()
+    want[:, ::2] += 1
+    add_one(store[:, ::2], (4, 8))
+    np.testing.assert_array_equal(store, want)
+
+
+def copy_rows(source, rows, columns):
+    """Return what a kernel reads through a view of any strides."""
+
+    @flyc.kernel
+    def kernel(x: fx.Tensor, out: fx.Tensor):
+        i = fx.thread_idx.x
+        if i < rows * columns:
+            out[i] = x[i // columns, i % columns]
+
+    @flyc.jit
+    def launch(x: fx.Tensor, out: fx.Tensor):
+        kernel(x, out).launch(grid=1, block=64)
+
+    out = zeros(source.dtype)
+    launch(source, out)
+    return out[: rows * columns].reshape(rows, columns)
+
+
+def test_B21_an_expanded_array():
+    row = np.random.default_rng().random((1, 8)).astype(np.float32)
+    expanded = np.broadcast_to(row, (4, 8))
+    np.testing.assert_array_equal(copy_rows(expanded, 4, 8), expanded)
+
+
+def test_B21_empty_and_scalar_arrays():
+    @flyc.kernel
+    def kernel(x: fx.Tensor, out: fx.Tensor, n: fx.Int32):
+        if fx.thread_idx.x < n:
+            out[fx.thread_idx.x] = 1
+
+    @flyc.jit
+    def launch(x: fx.Tensor, out: fx.Tensor, n: fx.Int32):
+        kernel(x, out, n).launch(grid=1, block=64)
+
+    for shape in ((0, 8), (8, 0), (0,), (1, 1, 1)):
+        out = zeros()
+        launch(np.zeros(shape, np.float32), out, int(np.prod(shape)))
+        assert out.sum() == np.prod(shape)
+    with pytest.raises(UserError, match="tensor without axes"):
+        launch(np.zeros(()), zeros(), 0)
+    with pytest.raises(UserError, match="'x'"):
+        launch(None, zeros(), 0)
+
+
+def test_B21_a_tensor_that_requires_grad():
+    torch = pytest.importorskip("torch")
+    source = torch.rand(4, 8, requires_grad=True)
+    out = torch.zeros(64)
+
+    @flyc.kernel
+    def kernel(x: fx.Tensor, out: fx.Tensor):
+        i = fx.thread_idx.x
+        if i < 32:
+            out[i] = x[i // 8, i % 8]
+
+    @flyc.jit
+    def launch(x: fx.Tensor, out: fx.Tensor):
+        kernel(x, out).launch(grid=1, block=64)
+
+    launch(source, out)
+    assert torch.equal(out[:32].reshape(4, 8), source.detach())
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**40, 5.5, "3"])
+def test_integers_that_do_not_fit_are_refused_at_the_launch(value):
+    @flyc.kernel
+    def kernel(out: fx.Tensor, n: fx.Int32):
+        out[fx.thread_idx.x] = n
+
+    @flyc.jit
+    def launch(out: fx.Tensor, n: fx.Int32):
+        kernel(out, n).launch(grid=1, block=64)
+
+    launch(zeros(), 3)
+    with pytest.raises((UserError, OverflowError), match="n"):
+        launch(zeros(), value)
+
+
+@pytest.mark.parametrize("threads", [512, 1024])
+def test_B32_large_blocks_need_no_annotation(threads):
+    @flyc.kernel
+    def kernel(out: fx.Tensor):
+        out[fx.thread_idx.x] = fx.thread_idx.x
+
+    @flyc.jit
+    def launch(out: fx.Tensor):
+        kernel(out).launch(grid=1, block=threads)
+
+    out = zeros(count=threads)
+    launch(out)
+    np.testing.assert_array_equal(out, np.arange(threads))
+
+
+def test_B33_no_architecture_is_guessed():
+    @flyc.kernel
+    def kernel(out: fx.Tensor):
+        out[fx.thread_idx.x] = 1
+
+    @flyc.jit
+    def launch(out: fx.Tensor):
+        kernel(out).launch(grid=1, block=64)
+
+    with (
+        config.scope(FLYDSL_TARGET=None, COMPILE_ONLY=True),
+        pytest.raises(TargetError, match=r"FLYDSL_TARGET|ARCH"),
+    ):
+        flyc.compile(launch, zeros())
