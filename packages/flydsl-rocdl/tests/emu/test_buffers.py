@@ -36,3 +36,23 @@ def test_reads_past_the_end_are_zero_and_writes_are_dropped(arch: str) -> None:
     assert np.array_equal(out[:90], a[:90] + 1)
     assert np.array_equal(out[90:100], np.ones(10))
     assert np.array_equal(out[100:], np.full(20, -5))
+
+
+@flyc.kernel
+def _static_bounds(a: fx.Tensor, out: fx.Tensor, records: fx.Constexpr) -> None:
+    static = fx.make_view(fx.get_iter(a), fx.make_layout(40, 1))
+    buffer = fx.rocdl.make_buffer_tensor(static, num_records_bytes=records)
+    out[fx.thread_idx.x] = buffer[fx.thread_idx.x]
+
+
+@flyc.jit
+def _launch_static_bounds(a: fx.Tensor, out: fx.Tensor, records: fx.Constexpr) -> None:
+    _static_bounds(a, out, records).launch(grid=(1,), block=(64, 1, 1))
+
+
+@pytest.mark.parametrize(("records", "inside"), [(None, 40), (32, 8)])
+def test_bounds_known_at_compile_time(records: int | None, inside: int) -> None:
+    a, out = np.arange(1, 65, dtype=np.float32), np.zeros(64, np.float32)
+    with scope(FLYDSL_TARGET="gfx942"):
+        _launch_static_bounds(a, out, records)
+    assert np.array_equal(out, np.where(np.arange(64) < inside, a, 0))

@@ -11,12 +11,23 @@ from types import MappingProxyType
 
 from flydsl.dialects.atoms import register
 from flydsl_rocdl.atoms.buffers import BufferCopy
+from flydsl_rocdl.atoms.memory import BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans
 from flydsl_rocdl.atoms.mfma import MFMA
 from flydsl_rocdl.atoms.wmma import WMMA
 
-__all__ = ["ATOMS", "MFMA", "WMMA", "BufferCopy"]
+__all__ = [
+    "ATOMS",
+    "MFMA",
+    "WMMA",
+    "BufferAtomic",
+    "BufferCopy",
+    "BufferCopyLDS",
+    "GlobalCopyLDS",
+    "LDSReadTrans",
+]
 
-ATOMS: Mapping[str, type] = MappingProxyType({cls.prefix: cls for cls in (BufferCopy, MFMA, WMMA)})
+_COPIES = (BufferCopy, BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans)
+ATOMS: Mapping[str, type] = MappingProxyType({cls.prefix: cls for cls in (*_COPIES, MFMA, WMMA)})
 """Operation classes by prefix."""
 
 register(ATOMS.values())

@@ -21,7 +21,8 @@ class BufferCopy(CopyOp):
 
     Attributes:
         bits: 8, 16, 32, 64, 96 or 128.
-        cache_modifier: 0 for the default, 2 for non-temporal.
+        cache_modifier: 0 for the default, 2 for non-temporal, else the bits that the architecture
+            defines for its buffer instructions.
 
     Raises:
         UserError: There is no such instruction.
@@ -40,12 +41,12 @@ class BufferCopy(CopyOp):
                 value=self.bits,
                 allowed="8, 16, 32, 64, 96, 128",
             )
-        if self.cache_modifier not in (0, 2):
+        if not 0 <= self.cache_modifier < 32:
             raise UserValueError(
                 "unknown cache modifier of a buffer copy",
                 code="FLY-U632",
                 value=self.cache_modifier,
-                allowed="0 (default), 2 (non-temporal)",
+                allowed="0 (default), 2 (non-temporal), or the architecture's bits, 0 to 31",
             )
 
     @property

@@ -1,10 +1,10 @@
 """The namespace ``fx.rocdl``: what AMD GPUs offer beyond the neutral language.
 
 Waits and scheduling (`waits`, `scheduling`), lane operations (`lanes`; `raw` has them under ROCDL's
-names with a result type first), buffer tensors (`buffers`), matrix operations (`matrix`), scopes of
-atomics (`scopes`), and one module per family (`cdna3`, `cdna4`, `rdna3`, `rdna4`). To add a
-function, write it in the module that fits, check the architecture through `access.amd_facts`, and
-export it here.
+names with a result type first), buffer tensors (`buffers`), copies (`copies`), matrix operations
+(`matrix`), scopes of atomics (`scopes`), and one module per family (`cdna3`, `cdna4`, `rdna3`,
+`rdna4`). To add a function, write it in the module that fits, check the architecture through
+`access.amd_facts`, and export it here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,19 @@ from flydsl_rocdl.expr.buffers import (
     BufferCopy128b,
     make_buffer_ptr,
     make_buffer_tensor,
+)
+from flydsl_rocdl.expr.copies import (
+    BufferAtomic,
+    BufferAtomicAdd,
+    BufferAtomicMax,
+    BufferAtomicMin,
+    BufferAtomicPkAdd,
+    BufferCopyLDS,
+    BufferCopyLDS32b,
+    BufferCopyLDS64b,
+    BufferCopyLDS128b,
+    get_buffer_rsrc,
+    s_buffer_load,
 )
 from flydsl_rocdl.expr.lanes import (
     lane_id,
@@ -56,17 +69,27 @@ from flydsl_rocdl.expr.waits import (
 __all__ = [
     "MFMA",
     "WMMA",
+    "BufferAtomic",
+    "BufferAtomicAdd",
+    "BufferAtomicMax",
+    "BufferAtomicMin",
+    "BufferAtomicPkAdd",
     "BufferCopy",
     "BufferCopy8b",
     "BufferCopy16b",
     "BufferCopy32b",
     "BufferCopy64b",
     "BufferCopy128b",
+    "BufferCopyLDS",
+    "BufferCopyLDS32b",
+    "BufferCopyLDS64b",
+    "BufferCopyLDS128b",
     "SyncScope",
     "ballot",
     "cdna3",
     "cdna4",
     "ds_bpermute",
+    "get_buffer_rsrc",
     "iglp_opt",
     "lane_id",
     "make_buffer_ptr",
@@ -78,6 +101,7 @@ __all__ = [
     "readfirstlane",
     "readlane",
     "s_barrier",
+    "s_buffer_load",
     "s_nop",
     "s_setprio",
     "s_sleep",

@@ -86,7 +86,7 @@ def make_buffer_ptr(ptr: Any, num_records_bytes: Any = None) -> Pointer:
             value=int(number),
             allowed=f"0 to {limit}",
         )
-    return make_ptr(kind, (ptr, Int64(number)))
+    return make_ptr(kind, (ptr, Int64(number).ir_value()))
 
 
 def make_buffer_tensor(
@@ -128,4 +128,4 @@ def _wide_ptr(pointer: Any, extent: Int64) -> Pointer:
             value=pointer,
         )
     kind = PointerType.get(pointer.element, "wide_buffer", pointer.alignment)
-    return make_ptr(kind, (pointer, extent))
+    return make_ptr(kind, (pointer, extent.ir_value()))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from flydsl_rocdl.passes import dma
 from flydsl_rocdl.passes.atomics import atomic
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
@@ -19,6 +20,9 @@ from flydsl_rocdl.passes.pointers import load, store
 from flydsl_rocdl.passes.wide import WIDE, scalar_offset
 
 __all__ = ["atom_state", "atom_text", "segments"]
+
+_STREAMING = 2
+"""Cache modifier of data that is used once; LLVM spells it for every architecture."""
 
 
 def segments(op: Any) -> list[list[int]]:
@@ -85,11 +89,18 @@ def copy_atom_call(low: Lowering, op: Any) -> list[Value]:
         return call.move(int(parameters[0]))
     if name == "buffer_copy":
         return _buffer(call, int(parameters[0]), int(parameters[1]))
+    if name in ("buffer_copy_lds", "global_copy_lds"):
+        return _into_lds(call, name, int(parameters[0]), int(parameters[1]))
+    if name == "buffer_atomic":
+        return _buffer_atomic(call, parameters)
+    if name == "lds_read_trans":
+        return _transposed(call, (int(parameters[0]), int(parameters[1])))
     if name == "universal_atomic":
         return _atomic(call, argument.rstrip(">"))
     raise refuse(
         op, f"the copy operation {text} has no lowering for AMD GPUs", code="FLY-T633",
-        allowed="universal_copy, universal_atomic, buffer_copy",
+        allowed="universal_copy, universal_atomic, buffer_copy, buffer_atomic, buffer_copy_lds,"
+        " global_copy_lds, lds_read_trans",
     )  # fmt: skip
 
 
@@ -158,20 +169,34 @@ class _Call:
         )
 
 
+def _check_spaces(call: _Call, what: str, source: str, target: str) -> None:
+    """Raise TargetError unless a copy moves between these kinds of memory (or ``registers``)."""
+    found = []
+    for kind in (call.from_memory, call.to_memory):
+        space = "registers" if kind is None else kind.space
+        found.append("buffer" if space == WIDE else space)
+    if found != [source, target]:
+        raise refuse(
+            call.op, f"{what} cannot move from {found[0]} to {found[1]} memory", code="FLY-T633",
+            allowed=f"{source} to {target}",
+            hint="make the tensor a buffer tensor: fx.rocdl.make_buffer_tensor"
+            if "buffer" in (source, target) and "global" in found else "",
+        )  # fmt: skip
+
+
 def _buffer(call: _Call, bits: int, cache_modifier: int) -> list[Value]:
     """Move through a buffer pointer, advanced by the scalar offset."""
     low = call.low
-    spaces = [kind.space for kind in (call.from_memory, call.to_memory) if kind is not None]
-    if spaces not in (["buffer"], [WIDE]):
-        raise refuse(
-            call.op, f"a buffer copy cannot move between {' and '.join(spaces)} memory",
-            code="FLY-T633", allowed="a buffer and registers",
-            hint="make the tensor a buffer tensor: fx.rocdl.make_buffer_tensor",
-        )  # fmt: skip
+    if call.from_memory is None:
+        _check_spaces(call, "a buffer copy", "registers", "buffer")
+    else:
+        _check_spaces(call, "a buffer copy", "buffer", "registers")
     offset = atom_state(call.op.operands[0]).get("soffset")
+    kind = call.from_memory or call.to_memory
+    assert kind is not None
+    if cache_modifier not in (0, _STREAMING):
+        return _modified(call, bits, cache_modifier, kind, offset)
     if offset is not None:
-        kind = call.from_memory or call.to_memory
-        assert kind is not None
         element = low.b.type(storage(kind.element))
         if kind.space == WIDE:
             moved = partial(scalar_offset, low, offset=offset, kind=kind)
@@ -182,6 +207,64 @@ def _buffer(call: _Call, bits: int, cache_modifier: int) -> list[Value]:
         else:
             call.target = moved(call.target)
     return call.move(bits, streaming=cache_modifier != 0)
+
+
+def _modified(
+    call: _Call, bits: int, modifier: int, kind: PointerType, scalar: Value | None
+) -> list[Value]:
+    """Move through a buffer with cache bits that only the intrinsics carry."""
+    low, op = call.low, call.op
+    stores = call.to_memory is not None
+    _vector_access(op, call.source.type if stores else op.results[0].type, bits)
+    move = partial(
+        dma.buffer_move, low, op, call.target if stores else call.source, kind,
+        modifier=modifier, value=call.source if stores else None, scalar=scalar,
+    )  # fmt: skip
+    otherwise: list[Value] = []
+    if not stores and call.predicate is not None:
+        otherwise = [call.target if call.target is not None else _zero(low, op.results[0].type)]
+    return _conditional(low, call.predicate, move, otherwise)
+
+
+def _into_lds(call: _Call, name: str, bits: int, modifier: int) -> list[Value]:
+    """Load from a buffer or global memory into LDS."""
+    source = "buffer" if name == "buffer_copy_lds" else "global"
+    _check_spaces(call, "this load into LDS", source, "shared")
+    kind = call.from_memory
+    assert kind is not None
+    from_where = (call.source, kind)
+    state = atom_state(call.op.operands[0])
+
+    def body() -> list[Value]:
+        dma.load_into_lds(call.low, call.op, from_where, call.target, bits, modifier, state)
+        return []
+
+    return _conditional(call.low, call.predicate, body, [])
+
+
+def _buffer_atomic(call: _Call, parameters: list[str]) -> list[Value]:
+    _check_spaces(call, "a buffer atomic", "registers", "buffer")
+    kind = call.to_memory
+    assert kind is not None
+    scalar = atom_state(call.op.operands[0]).get("soffset")
+
+    def body() -> list[Value]:
+        dma.buffer_atomic(call.low, call.op, parameters, call.source, call.target, kind, scalar)
+        return []
+
+    return _conditional(call.low, call.predicate, body, [])
+
+
+def _transposed(call: _Call, widths: tuple[int, int]) -> list[Value]:
+    _check_spaces(call, "a transposing LDS read", "shared", "registers")
+    kind = call.from_memory
+    assert kind is not None
+    otherwise: list[Value] = []
+    if call.predicate is not None:
+        old = call.target if call.target is not None else _zero(call.low, call.op.results[0].type)
+        otherwise = [old]
+    body = partial(dma.transposing_read, call.low, call.op, call.source, kind, widths)
+    return _conditional(call.low, call.predicate, body, otherwise)
 
 
 def _atomic(call: _Call, parameters: str) -> list[Value]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from flydsl_rocdl.passes.builder import Value
+from flydsl_rocdl.passes.descriptors import parts
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, Lowering, refuse, rule
 from flydsl_rocdl.passes.memory_model import access_attributes
 from flydsl_rocdl.passes.memtypes import PointerType, bit_width, element_of, storage
@@ -257,7 +258,10 @@ def to_integer(low: Lowering, op: Any) -> list[Value]:
 def to_llvm(low: Lowering, op: Any) -> list[Value]:
     """Hand out the LLVM pointer, in another address space if asked for."""
     (pointer,) = op.operands
-    _no_descriptor(op, low.operand_pointer(op, 0))
+    kind = low.operand_pointer(op, 0)
+    _no_descriptor(op, kind)
+    if kind.space == "buffer" and op.result.type == low.b.pointer(8):
+        return [parts(low, op, pointer, kind, 0)[0]]
     if pointer.type == op.result.type:
         return [pointer]
     return [low.b.value("llvm.addrspacecast", op.result.type, (pointer,))]

@@ -3,9 +3,9 @@
 A buffer descriptor reaches 4 GiB from its base. A pointer in the space ``wide_buffer`` is four
 values instead: the base, the bytes that may be accessed, and how far it was moved, as a
 wave-uniform and a remaining part. `prepare` splits every move into these parts. An access then
-moves the base of a descriptor by the uniform part, in scalar registers, and leaves the rest to the 32-bit offset; if
-the rest is not known to stay within 1 GiB, the access compares the 64-bit offset itself and uses
-global memory instructions.
+moves the base of a descriptor by the uniform part, in scalar registers, and leaves the rest to the
+32-bit offset; if the rest is not known to stay within 1 GiB, the access compares the 64-bit offset
+itself and uses global memory instructions.
 
 The descriptor of an access with uniform part u, rest d (at most R = 2**30 either way) and extent e:
 base moved by c = max(u - R, 0), offset max(u - c, -R) + d, which lies in [-2**31, 2**31), and

@@ -1,0 +1,193 @@
+"""Copies that are one intrinsic: buffer atomics, loads into LDS, transposing LDS reads.
+
+Loads into LDS write, for each active lane, the wave's LDS address plus the lane's number times the
+size. `flydsl_rocdl.passes.lane_addresses` has found out which address of the copy that is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl_rocdl.arch.memory import buffer_atomics, cache_bits, lds_dma_bits, lds_transposes
+from flydsl_rocdl.passes.builder import Value
+from flydsl_rocdl.passes.descriptors import parts
+from flydsl_rocdl.passes.lane_addresses import FORM, SAME
+from flydsl_rocdl.passes.lowering import Lowering, constant_of, refuse
+from flydsl_rocdl.passes.memtypes import PointerType, bit_width, element_of, storage
+
+__all__ = ["buffer_atomic", "buffer_move", "load_into_lds", "transposing_read"]
+
+_MAX_IMMEDIATE = 4095
+_WORDS = {8: "i8", 16: "i16", 32: "i32", 64: "vector<2xi32>", 96: "vector<3xi32>",
+          128: "vector<4xi32>"}  # fmt: skip
+
+
+def _scaled(low: Lowering, offset: Value | None, kind: PointerType) -> Value:
+    """Return an offset in elements as bytes."""
+    b = low.b
+    if offset is None:
+        return b.constant(0)
+    return b.binary("llvm.mul", offset, b.constant(max(1, kind.bits // 8)))
+
+
+def check_modifier(low: Lowering, op: Any, modifier: int) -> None:
+    """Raise TargetError for cache bits that the architecture does not have."""
+    allowed = cache_bits(low.facts)
+    if modifier & ~allowed:
+        raise refuse(op, f"cache modifier {modifier} has bits that {low.facts.name} lacks",
+                     code="FLY-T633", allowed=f"bits of {allowed:#x}")  # fmt: skip
+
+
+def buffer_move(
+    low: Lowering,
+    op: Any,
+    pointer: Value,
+    kind: PointerType,
+    *,
+    modifier: int,
+    value: Value | None,
+    scalar: Value | None,
+) -> list[Value]:
+    """Load from, or with `value` store to, a buffer with a cache modifier."""
+    b = low.b
+    check_modifier(low, op, modifier)
+    moved = value if value is not None else op.results[0]
+    bits = bit_width(str(moved.type))
+    words = b.type(_WORDS[bits])
+    stored = b.type(storage(str(moved.type)))
+    descriptor, offset = parts(low, op, pointer, kind, bits // 8)
+    tail = (descriptor, offset, _scaled(low, scalar, kind), b.constant(modifier))
+    if value is None:
+        loaded = b.intrinsic("amdgcn.raw.ptr.buffer.load", words, tail).result
+        return [b.cast(b.bitcast(loaded, stored), moved.type)]
+    data = b.bitcast(b.cast(value, stored), words)
+    b.intrinsic("amdgcn.raw.ptr.buffer.store", None, (data, *tail))
+    return []
+
+
+def buffer_atomic(
+    low: Lowering,
+    op: Any,
+    parameters: list[str],
+    value: Value,
+    pointer: Value,
+    kind: PointerType,
+    scalar: Value | None,
+) -> None:
+    """Combine `value` with a buffer's memory.
+
+    Raises:
+        TargetError: The architecture has no such instruction.
+    """
+    b = low.b
+    operation, element, pair = parameters
+    wanted = f"vector<2x{element}>" if pair == "True" else element
+    table = buffer_atomics(low.facts)
+    if operation not in table.get(wanted, ()):
+        found = "; ".join(f"{', '.join(ops)} of {name}" for name, ops in table.items())
+        raise refuse(
+            op,
+            f"{low.facts.name} has no buffer atomic {operation} of {wanted}",
+            code="FLY-T635",
+            allowed=found,
+            hint="fx.UniversalAtomic takes several instructions where there is none",
+        )
+    size = bit_width(wanted) // 8
+    descriptor, offset = parts(low, op, pointer, kind, size)
+    count, single = element_of(str(value.type))
+    if count == 1:
+        value = b.value("llvm.extractelement", b.type(single), (value, b.constant(0)))
+    name = operation
+    if element.startswith(("f", "bf")):
+        name = f"f{operation}"
+    elif operation in ("min", "max"):
+        name = ("u" if element.startswith("ui") else "s") + operation
+    operands = (value, descriptor, offset, _scaled(low, scalar, kind), b.constant(0))
+    b.intrinsic(f"amdgcn.raw.ptr.buffer.atomic.{name}", value.type, operands)
+
+
+def load_into_lds(
+    low: Lowering,
+    op: Any,
+    source: tuple[Value, PointerType],
+    target: Value,
+    bits: int,
+    modifier: int,
+    state: dict[str, Value],
+) -> None:
+    """Load `bits` bits per lane from a buffer or global memory into LDS.
+
+    Raises:
+        TargetError: The architecture cannot, or the destination is not what it does.
+    """
+    b = low.b
+    allowed = lds_dma_bits(low.facts)
+    if bits not in allowed:
+        raise refuse(
+            op, f"{low.facts.name} does not load {bits} bits per lane into LDS", code="FLY-T636",
+            allowed=", ".join(str(n) for n in allowed) or "nothing: it has no such loads",
+            hint="copy to registers and from there to shared memory",
+        )  # fmt: skip
+    check_modifier(low, op, modifier)
+    pointer, kind = source
+    immediate = _immediate(op, state.get("imm_offset"), kind)
+    place = _wave_address(low, op, target, bits // 8)
+    size, extra, aux = b.constant(bits // 8), b.constant(immediate), b.constant(modifier)
+    if kind.space == "global":
+        b.intrinsic("amdgcn.global.load.lds", None, (pointer, place, size, extra, aux))
+        return
+    descriptor, offset = parts(low, op, pointer, kind, bits // 8)
+    scalar = _scaled(low, state.get("soffset"), kind)
+    operands = (descriptor, place, size, offset, scalar, extra, aux)
+    b.intrinsic("amdgcn.raw.ptr.buffer.load.lds", None, operands)
+
+
+def _immediate(op: Any, value: Value | None, kind: PointerType) -> int:
+    """Return an immediate offset in bytes."""
+    if value is None:
+        return 0
+    number = constant_of(value)
+    size = max(1, kind.bits // 8)
+    if number is None or not 0 <= number * size <= _MAX_IMMEDIATE:
+        raise refuse(op, "imm_offset is a constant in the instruction", code="FLY-T633",
+                     allowed=f"0 to {_MAX_IMMEDIATE // size} elements")  # fmt: skip
+    return number * size
+
+
+def _wave_address(low: Lowering, op: Any, target: Value, size: int) -> Value:
+    """Return the LDS address of the wave's lane 0, the same in all lanes."""
+    b = low.b
+    if str(op.attributes[FORM].value) == SAME:
+        return target
+    word = b.type("i32")
+    own = b.value("llvm.ptrtoint", word, (target,))
+    first = b.binary("llvm.sub", own, b.binary("llvm.mul", low.lane(), b.constant(size)))
+    uniform = b.value("rocdl.readfirstlane", word, (first,))
+    return b.value("llvm.inttoptr", target.type, (uniform,))
+
+
+def transposing_read(
+    low: Lowering, op: Any, pointer: Value, kind: PointerType, widths: tuple[int, int]
+) -> list[Value]:
+    """Read from LDS, transposing the values of 16 lanes.
+
+    Raises:
+        TargetError: The architecture has no such instruction, or the source is not in LDS.
+    """
+    b = low.b
+    known = lds_transposes(low.facts)
+    if widths not in known:
+        raise refuse(
+            op, f"{low.facts.name} has no transposing LDS read of {widths[0]}-bit values",
+            code="FLY-T637",
+            allowed=", ".join(f"{g} bits, {n} per lane" for g, n in known) or "none",
+        )  # fmt: skip
+    if kind.space != "shared":
+        raise refuse(op, f"a transposing LDS read cannot read {kind.space} memory",
+                     code="FLY-T633", allowed="shared memory")  # fmt: skip
+    granularity, bits = widths
+    words = b.type("vector<4xi16>" if granularity == 16 else f"vector<{bits // 32}xi32>")
+    name = f"rocdl.ds.read.tr{granularity}.b{bits}"
+    loaded = b.value(name, words, (pointer,))
+    result = op.results[0].type
+    return [b.cast(b.bitcast(loaded, b.type(storage(str(result)))), result)]
