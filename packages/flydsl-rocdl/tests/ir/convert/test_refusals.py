@@ -56,7 +56,7 @@ BUFFER_FROM_GLOBAL = (
          '%x: !fly.ptr<f32, "texture", 4 : i64, "">', "FLY-T630", "no address space 'texture'"),
         (SHORT_COPY, '%x: !fly.ptr<f32, "global", 4 : i64, "">', "FLY-T633", "copy of 128 bits"),
         (BUFFER_FROM_GLOBAL, '%x: !fly.ptr<f32, "global", 4 : i64, "">', "FLY-T633",
-         "cannot move between global memory"),
+         "cannot move from global to registers"),
         (FLOAT_AND, '%x: !fly.ptr<f32, "global", 4 : i64, "">, %v: f32', "FLY-T635",
          "no atomic and"),
     ],

@@ -18,7 +18,7 @@ def test_text_is_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "modifier", "code"), [(48, 0, "FLY-U631"), (256, 0, "FLY-U631"), (32, 1, "FLY-U632")]
+    ("bits", "modifier", "code"), [(48, 0, "FLY-U631"), (256, 0, "FLY-U631"), (32, 32, "FLY-U632")]
 )
 def test_what_no_instruction_does_is_refused(bits: int, modifier: int, code: str) -> None:
     with pytest.raises(UserValueError) as caught:
