@@ -132,6 +132,10 @@ def static(value: Any) -> mlir.ir.Value:
     return create("static", (kind.ir,), ()).result
 
 
+_PLANNED_RANK = 8
+"""Longest tuples whose type is looked up by its leaves."""
+
+
 def _collect(x: Any, found: list[mlir.ir.Value]) -> Any:
     """Return nested `x` with leaves for its integer values, which are appended to `found`."""
     if isinstance(x, tuple | list):
@@ -176,13 +180,56 @@ def int_tuple(x: Any, op: str = "make_int_tuple") -> mlir.ir.Value:
     Raises:
         UserError: A leaf is of another kind, or a tuple is empty.
     """
-    found: list[mlir.ir.Value] = []
+    plan, found = _planned(x)
+    if plan is not None:
+        kind, order, sizes = plan
+        operands = [found[place] for place in order]
+        return create(op, (kind,), operands, {"operandSegmentSizes": sizes}).result
+    found = []
     value = normalize(_collect(x, found), "the tuple", none=True, basis=True)
     kind = ft.IntTupleType(value).ir
     if not found:
         return create("static", (kind,), ()).result
-    operands, sizes = ordered_leaves(found)
-    return create(op, (kind,), operands, {"operandSegmentSizes": segments(sizes)}).result
+    operands, counts = ordered_leaves(found)
+    return create(op, (kind,), operands, {"operandSegmentSizes": segments(counts)}).result
+
+
+def _planned(x: Any) -> tuple[tuple[mlir.ir.Type, tuple[int, ...], Any] | None, list[Any]]:
+    """Return how to build a flat tuple of ints and i32 or i64 values, and these values.
+
+    The plan is the result's type, the order of the operands and their segment sizes; None for any
+    other tuple, or one without values.
+    """
+    if type(x) is not tuple:
+        return None, []
+    state = context_state()
+    widths = state.attributes.get("integer widths")
+    if widths is None:
+        integer = mlir.ir.IntegerType.get_signless
+        widths = state.attributes["integer widths"] = {integer(32): 32, integer(64): 64}
+    key: list[Any] = ["tuple"]
+    found: list[mlir.ir.Value] = []
+    for item in x:
+        if type(item) is int:
+            key.append(item)
+            continue
+        width = widths.get(item.type) if isinstance(item, mlir.ir.Value) else None
+        if width is None:
+            return None, []
+        key.append((width,))
+        found.append(item)
+    if not found or len(x) > _PLANNED_RANK:
+        return None, []
+    names = tuple(key)
+    plan = state.attributes.get(names)
+    if plan is None:
+        leaves = [item[0] for item in names if type(item) is tuple]
+        value = tuple(fl.Dyn(item[0]) if type(item) is tuple else item for item in names[1:])
+        order = sorted(range(len(leaves)), key=leaves.__getitem__)
+        sizes = segments((leaves.count(32), leaves.count(64)))
+        plan = ft.IntTupleType(value).ir, tuple(order), sizes
+        state.attributes[names] = plan
+    return plan, found
 
 
 def as_value(x: Operand) -> mlir.ir.Value:

@@ -201,7 +201,7 @@ def memref_load(memref: mlir.ir.Value, indices: Operand) -> mlir.ir.Value:
     """
     kind = _memref(memref)
     coord = as_value(indices)
-    _check_coordinate(coord, kind)
+    _check_coordinate(coord, memref, kind)
     return create("memref_load", (element_type(kind.element),), (memref, coord)).result
 
 
@@ -213,7 +213,7 @@ def memref_store(value: mlir.ir.Value, memref: mlir.ir.Value, indices: Operand) 
     """
     kind = _memref(memref)
     coord = as_value(indices)
-    _check_coordinate(coord, kind)
+    _check_coordinate(coord, memref, kind)
     _check_type(value, element_type(kind.element), "the stored value")
     create("memref_store", (), (value, memref, coord))
 
@@ -241,8 +241,13 @@ def memref_store_vec(vector: mlir.ir.Value, memref: mlir.ir.Value) -> None:
     create("memref_store_vec", (), (vector, memref))
 
 
-def _check_coordinate(coord: mlir.ir.Value, kind: ft.MemRefType) -> None:
-    found = ft.of(coord.type)
+def _check_coordinate(coord: mlir.ir.Value, memref: mlir.ir.Value, kind: ft.MemRefType) -> None:
+    coord_type = coord.type
+    checked = context_state(coord_type.context).attributes
+    key = ("coordinate", coord_type, memref.type)
+    if key in checked:
+        return
+    found = ft.of(coord_type)
     value = found.value if isinstance(found, ft.IntTupleType) else fl.Dyn()
     if has_none(value):
         raise UserTypeError(
@@ -252,6 +257,7 @@ def _check_coordinate(coord: mlir.ir.Value, kind: ft.MemRefType) -> None:
             hint="slice the tensor instead",
         )
     check_coord(value, kind.layout.shape)
+    checked[key] = True
 
 
 def _check_type(value: mlir.ir.Value, wanted: mlir.ir.Type, what: str) -> None:

@@ -30,12 +30,14 @@ def checked_coordinate(coordinate: Any, tensor: Any) -> Any:
         UserIndexError: A Python slice; one integer for several modes of memory; a constant that is
             negative or past the extent.
     """
-    point = tuple_value(coordinate)
-    _refuse_slices(point)
     kind = tensor.kind
     space = getattr(kind, "space", None)
     layout = kind.tensor.layout if space is None else kind.layout
     shape = layout.shape
+    if space is not None and _is_plain(coordinate, shape):
+        return coordinate
+    point = tuple_value(coordinate)
+    _refuse_slices(point)
     modes = len(shape) if isinstance(shape, tuple) else 1
     if modes > 1 and space is not None and space not in _LINEAR and _is_number(point):
         names = ", ".join("ijklmnpq"[:modes]) if modes <= 8 else "…"
@@ -50,6 +52,22 @@ def checked_coordinate(coordinate: Any, tensor: Any) -> Any:
     if space is not None:  # coordinates past the end are what predicates are made of
         _check_constants(point, shape, bounded=space not in _NEUTRAL)
     return point
+
+
+def _is_plain(coordinate: Any, shape: Any) -> bool:
+    """Return whether one run-time integer or constant in range is given for each mode.
+
+    It spares the frequent case the other checks; what it is unsure of is no plain coordinate.
+    """
+    if type(coordinate) is not tuple or type(shape) is not tuple or len(coordinate) != len(shape):
+        return False
+    for item, extent in zip(coordinate, shape, strict=True):
+        if type(item) is int:
+            if item < 0 or (item and not (type(extent) is int and item < extent)):
+                return False
+        elif not isinstance(item, Numeric) or not item.is_integer or item.is_static():
+            return False
+    return True
 
 
 def _is_number(point: Any) -> bool:

@@ -145,7 +145,7 @@ class Tensor(_View):
         point = self._coordinate(coordinate)
         if _has_free(point):
             return apply("slice", self, point)
-        return memref_load(self, point)
+        return _load(self, point)
 
     def __setitem__(self, coordinate: Any, value: Any) -> None:
         """Store an element at a coordinate; with None entries a vector over the slice.
@@ -158,7 +158,7 @@ class Tensor(_View):
             part = apply("slice", self, point)
             part.store(value) if isinstance(value, Vector) else part.fill(value)
             return
-        memref_store(value, self, point)
+        _store(value, self, point)
 
     def load(self) -> Vector:
         """Load the whole tensor (static shape) as a vector."""
@@ -229,14 +229,27 @@ def _tensor(value: Any) -> Tensor:
     return value
 
 
-def memref_load(tensor: Any, coordinate: Any) -> Numeric:
-    """Load the element at a coordinate without None."""
+def _load(source: Tensor, point: Any) -> Numeric:
+    """Load the element at a coordinate that is checked already."""
     from flydsl.dialects import fly
 
-    source = _tensor(tensor)
-    point = checked_coordinate(coordinate, source)
     with located():
         return source.element.wrap(fly.memref_load(source.value, as_operand(point)))
+
+
+def _store(value: Any, target: Tensor, point: Any) -> None:
+    """Store an element at a coordinate that is checked already."""
+    from flydsl.dialects import fly
+
+    with located():
+        item = stored(value, target.element, "the tensor")
+        fly.memref_store(item, target.value, as_operand(point))
+
+
+def memref_load(tensor: Any, coordinate: Any) -> Numeric:
+    """Load the element at a coordinate without None."""
+    source = _tensor(tensor)
+    return _load(source, checked_coordinate(coordinate, source))
 
 
 def memref_store(value: Any, tensor: Any, coordinate: Any) -> None:
@@ -245,13 +258,8 @@ def memref_store(value: Any, tensor: Any, coordinate: Any) -> None:
     Raises:
         UserTypeError: The value is not of the element class.
     """
-    from flydsl.dialects import fly
-
     target = _tensor(tensor)
-    point = checked_coordinate(coordinate, target)
-    with located():
-        item = stored(value, target.element, "the tensor")
-        fly.memref_store(item, target.value, as_operand(point))
+    _store(value, target, checked_coordinate(coordinate, target))
 
 
 def memref_load_vec(tensor: Any) -> Vector:
