@@ -3,7 +3,7 @@
 * `search`: where the library can be; `library`: the functions taken from it and their errors.
 * `trampoline`: the native launch function between host stubs and HIP.
 * `runtime`: `HipRuntime`, which implements `flydsl.runtime.DeviceRuntime`.
-* `peers`: memory of other GPUs and other processes.
+* `streams`: streams, events and graphs; `timing`; `peers`: memory of other GPUs and processes.
 
 A HIP function that is missing here: declare it in `library.FUNCTIONS`, call it with
 `HipLibrary.call`.
