@@ -7,19 +7,18 @@ namespaces and objects are taken apart and rebuilt; other Python values must not
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flydsl.diagnostics import is_framework_module
 from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import IRValue
 from flydsl.expr.numeric import Boolean, Float32, Numeric, common_type
 from flydsl.expr.numeric.promote import as_numeric, literal_type
 from flydsl.frontend.missing import Missing, Unset
+from flydsl.frontend.records import is_record, record_made, record_state
 
-__all__ = ["Spec", "describe", "flatten", "is_record", "join", "rebuild"]
+__all__ = ["Spec", "describe", "flatten", "join", "rebuild"]
 
 
 @dataclass(slots=True)
@@ -66,22 +65,6 @@ def describe(value: object) -> str:
 def _key(value: object) -> object:
     method = getattr(type(value), "__fly_key__", None)
     return method(value) if method is not None else None
-
-
-def is_record(value: object) -> bool:
-    """Return whether a value is a plain object of the user's, carried attribute by attribute."""
-    kind = type(value)
-    if kind is types.SimpleNamespace:
-        return True
-    module = kind.__module__
-    return (
-        hasattr(value, "__dict__")
-        and not isinstance(value, (type, types.ModuleType, types.FunctionType, types.MethodType))
-        and module != "builtins"
-        and not is_framework_module(module)
-        and not isinstance(value, BaseException)
-        and module.partition(".")[0] not in ("enum", "torch", "numpy", "functools")
-    )
 
 
 def _mismatch(name: str, a: object, b: object) -> UserTypeError:
@@ -135,10 +118,11 @@ def join(name: str, a: object, b: object, dynamic: bool = False) -> Spec:
         parts = [join(f"{name}[{k!r}]", a[k], b[k], dynamic) for k in a]
         return _container(Spec("mapping", type(a), tuple(a), parts), a, b)
     if a is not b and is_record(a):
-        if vars(a).keys() != vars(b).keys():
+        x, y = record_state(a), record_state(b)
+        if x.keys() != y.keys():
             raise _mismatch(name, a, b)
-        parts = [join(f"{name}.{k}", vars(a)[k], vars(b)[k], dynamic) for k in vars(a)]
-        return Spec("record", type(a), tuple(vars(a)), parts)
+        parts = [join(f"{name}.{k}", x[k], y[k], dynamic) for k in x]
+        return Spec("record", type(a), tuple(x), parts)
     if a is b or _equal(a, b):
         return Spec("keep", a)
     raise _mismatch(name, a, b)
@@ -259,7 +243,7 @@ def _items(spec: Spec, value: Any) -> Sequence[Any]:
     if spec.kind == "struct":
         source = value.__fly_fields__()
     else:
-        source = value if spec.kind == "mapping" else vars(value)
+        source = value if spec.kind == "mapping" else record_state(value)
     return [source[key] for key in spec.keys]
 
 
@@ -293,6 +277,4 @@ def rebuild(spec: Spec, values: Iterator[IRValue]) -> Any:
         return spec.detail(zip(spec.keys, items, strict=True))
     if spec.kind == "struct":
         return spec.detail(**dict(zip(map(str, spec.keys), items, strict=True)))
-    made = object.__new__(spec.detail)
-    made.__dict__.update(zip(spec.keys, items, strict=True))
-    return made
+    return record_made(spec.detail, dict(zip(map(str, spec.keys), items, strict=True)))

@@ -7,16 +7,19 @@ changes found afterwards are undone and become results of the region, like assig
 
 from __future__ import annotations
 
+import copy
+import operator
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from flydsl.errors import UserError
-from flydsl.frontend.carry import is_record
 from flydsl.frontend.eligible import rewritable
+from flydsl.frontend.hidden import Hidden, watched
 from flydsl.frontend.missing import ABSENT
+from flydsl.frontend.records import is_record, record_made, record_slots, record_state
 
-__all__ = ["CellSlot", "ItemSlot", "Slot", "Snapshot"]
+__all__ = ["AttributeSlot", "CellSlot", "Image", "ItemSlot", "Slot", "Snapshot"]
 
 
 class Slot(Protocol):
@@ -90,6 +93,32 @@ class ItemSlot:
         return id(self.container), self.item
 
 
+class AttributeSlot:
+    """An attribute of an object that keeps it in a slot."""
+
+    __slots__ = ("item", "name", "owner")
+
+    def __init__(self, name: str, owner: Any, item: str) -> None:
+        self.name = name
+        self.owner = owner
+        self.item = item
+
+    def get(self) -> Any:
+        """Return the attribute."""
+        return getattr(self.owner, self.item, ABSENT)
+
+    def set(self, value: Any) -> None:
+        """Assign or remove the attribute."""
+        if value is not ABSENT:
+            object.__setattr__(self.owner, self.item, value)
+        elif self.get() is not ABSENT:
+            object.__delattr__(self.owner, self.item)
+
+    def key(self) -> tuple[int, object]:
+        """Return the owner's identity and the attribute's name."""
+        return id(self.owner), self.item
+
+
 _ATOMIC = (int, float, complex, str, bytes, type(None), type, types.ModuleType, range)
 
 
@@ -98,6 +127,8 @@ class Snapshot:
 
     def __init__(self, functions: Iterable[types.FunctionType]) -> None:
         self._saved: list[tuple[str, Any, Any]] = []
+        self._slots: list[tuple[AttributeSlot, Any]] = []
+        self._hidden: list[Hidden] = []
         self._seen: set[int] = set()
         self._keep: list[Any] = []
         for function in functions:
@@ -107,8 +138,10 @@ class Snapshot:
         """Return ``(place, old, new)`` for every place whose content is another object now.
 
         Raises:
-            UserError: A container grew or shrank.
+            UserError: A container grew or shrank, or something changed that cannot be carried.
         """
+        for hidden in self._hidden:
+            hidden.check()
         out: list[tuple[Slot, Any, Any]] = []
         for name, container, saved in self._saved:
             if isinstance(container, types.CellType):
@@ -129,7 +162,23 @@ class Snapshot:
                     raise _grew(name)
             else:
                 out.extend(_dict_changes(name, container, saved))
+        for place, old in self._slots:
+            new = place.get()
+            if new is not old:
+                out.append((place, old, new))
         return out
+
+    def image(self) -> Image:
+        """Return the contents of all places now, for `Image.seen`."""
+        contents: dict[object, Any] = {}
+        for _, container, _ in self._saved:
+            if isinstance(container, list):
+                contents[id(container)] = list(container)
+            elif isinstance(container, dict):
+                contents[id(container)] = dict(container)
+        for place, _ in self._slots:
+            contents[place.key()] = place.get()
+        return Image(contents)
 
     def restore(self) -> None:
         """Undo all changes."""
@@ -141,6 +190,11 @@ class Snapshot:
             else:
                 container.clear()
                 container.update(saved)
+        for place, old in self._slots:
+            if place.get() is not old:
+                place.set(old)
+        for hidden in self._hidden:
+            hidden.restore()
 
     def _closure(self, function: types.FunctionType, own: bool = False) -> None:
         if id(function) in self._seen:
@@ -158,7 +212,7 @@ class Snapshot:
                 self._walk(name, function.__globals__[name])
 
     def _walk(self, name: str, value: Any) -> None:
-        if isinstance(value, _ATOMIC) or id(value) in self._seen:
+        if id(value) in self._seen or (isinstance(value, _ATOMIC) and not _is_class(value)):
             return
         if isinstance(value, types.FunctionType):
             if rewritable(value):
@@ -179,16 +233,82 @@ class Snapshot:
         elif isinstance(value, dict):
             self._saved.append((name, value, dict(value)))
             self._items(name, value.items())
+        elif (hidden := watched(name, value)) is not None:
+            self._hidden.append(hidden)
         elif is_record(value):
+            self._record(name, value)
+
+    def _record(self, name: str, value: Any) -> None:
+        if hasattr(value, "__dict__"):
             state = vars(value)
             self._saved.append((name, state, dict(state)))
-            for key, item in state.items():
-                self._walk(f"{name}.{key}", item)
+        for key in record_slots(type(value)):
+            place = AttributeSlot(f"{name}.{key}", value, key)
+            self._slots.append((place, place.get()))
+        for key, item in record_state(value).items():
+            self._walk(f"{name}.{key}", item)
 
     def _items(self, name: str, items: Iterable[tuple[Any, Any]]) -> None:
         for key, item in items:
             if not isinstance(item, _ATOMIC):
                 self._walk(f"{name}[{key!r}]", item)
+
+
+class Image:
+    """The contents that containers and objects had at the end of a region's arm.
+
+    Args:
+        contents: By the identity of a list or dict, or the key of an `AttributeSlot`.
+    """
+
+    def __init__(self, contents: dict[object, Any]) -> None:
+        self._contents = contents
+        self._open: set[int] = set()
+
+    def seen(self, value: Any) -> Any:
+        """Return a value as the arm left it: copies of containers whose content it changed."""
+        if isinstance(value, _ATOMIC) or id(value) in self._open:  # a cycle is left as it is
+            return value
+        self._open.add(id(value))
+        try:
+            return self._seen(value)
+        finally:
+            self._open.discard(id(value))
+
+    def _seen(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            now = self._contents.get(id(value), value) if isinstance(value, list) else value
+            items = [self.seen(item) for item in now]
+            if len(items) == len(value) and all(map(operator.is_, items, value)):
+                return value
+            named = getattr(type(value), "_make", None)
+            return named(items) if named is not None else type(value)(items)
+        if isinstance(value, dict):
+            state = {k: self.seen(v) for k, v in self._contents.get(id(value), value).items()}
+            if state.keys() == value.keys() and all(state[k] is value[k] for k in state):
+                return value
+            copied = copy.copy(value)
+            copied.clear()
+            copied.update(state)
+            return copied
+        return self._object(value) if is_record(value) else value
+
+    def _object(self, value: Any) -> Any:
+        before = record_state(value)
+        attributes = getattr(value, "__dict__", None)
+        now = dict(self._contents.get(id(attributes), attributes or {}))
+        for key in record_slots(type(value)):
+            content = self._contents.get((id(value), key), before.get(key, ABSENT))
+            if content is not ABSENT:
+                now[key] = content
+        now = {key: self.seen(item) for key, item in now.items()}
+        if now.keys() == before.keys() and all(now[key] is before[key] for key in now):
+            return value
+        return record_made(type(value), now)
+
+
+def _is_class(value: object) -> bool:
+    return isinstance(value, type)
 
 
 def _dict_changes(name: str, now: dict[Any, Any], saved: dict[Any, Any]) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from flydsl.errors import CompilerBug
 from flydsl.expr.ambient import IRValue, Session
 from flydsl.frontend.carry import Spec, flatten, join, rebuild
 from flydsl.frontend.missing import ABSENT, Missing, Unset
-from flydsl.frontend.mutation import CellSlot, Slot, Snapshot
+from flydsl.frontend.mutation import CellSlot, Image, Slot, Snapshot
 
 __all__ = ["Carried", "Scratch", "region_if", "region_loop", "variable_slots"]
 
@@ -138,6 +138,7 @@ def region_if(
     scratch = Scratch(session, 2)
     blocks = [scratch.block(0), scratch.block(1)]
     outcomes: list[dict[tuple[int, object], Any]] = []
+    images: list[Image] = []
     for index in (0, 1):
         outcome: dict[tuple[int, object], Any] = {}
         if index < len(arms):
@@ -149,10 +150,13 @@ def region_if(
                     outcome[slot.key()] = new
                 outcome.update({slot.key(): slot.get() for slot in slots.values()})
             finally:
+                images.append(snapshot.image())
                 snapshot.restore()
                 for name, slot in slots.items():
                     slot.set(before[name])
         outcomes.append(outcome)
+    if len(images) < 2:
+        images.append(snapshot.image())
     merged: list[tuple[Slot, Spec, Any, Any]] = []
     for key, (slot, old) in places.items():
         yes, no = outcomes[0].get(key, old), outcomes[1].get(key, old)
@@ -161,6 +165,8 @@ def region_if(
         if any(value is ABSENT or isinstance(value, Missing) for value in (yes, no)):
             slot.set(_half_assigned(slot.name))
             continue
+        # A container that one arm replaces may be changed by the other.
+        yes, no = images[0].seen(yes), images[1].seen(no)
         merged.append((slot, join(slot.name, yes, no), yes, no))
     _create_if(session, condition, scratch, blocks, merged)
     for name, slot in slots.items():

@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.errors import UserTypeError
 from flydsl.expr.numeric import Numeric, as_numeric
 from flydsl.expr.vector import Vector
-from flydsl.frontend.carry import is_record
+from flydsl.frontend.records import is_record, record_made, record_state
 
 __all__ = ["Shape", "describe", "map_parts", "rebuilt", "same_kinds", "split"]
 
@@ -58,7 +58,7 @@ def _fields(value: Any) -> Mapping[Any, Any] | None:
     if hasattr(type(value), "__fly_fields__"):
         fields: Mapping[Any, Any] = value.__fly_fields__()
         return fields
-    return vars(value) if is_record(value) else None
+    return record_state(value) if is_record(value) else None
 
 
 def _made(value: Any, fields: dict[Any, Any]) -> Any:
@@ -70,9 +70,7 @@ def _made(value: Any, fields: dict[Any, Any]) -> Any:
         return type(value)(fields.values())
     if hasattr(type(value), "__fly_fields__"):
         return value.replace(**fields)
-    made = object.__new__(type(value))
-    made.__dict__.update(fields)
-    return made
+    return record_made(type(value), fields)
 
 
 def rebuilt(shape: Shape, parts: list[Any]) -> Any:
