@@ -1,15 +1,17 @@
 """Generate the pages of ``docs/`` that list what the code declares.
 
 ``python tools/reference_pages.py`` writes them; a test fails while they differ from the code. The
-pages are ``docs/diagnostics.md`` (error codes), ``docs/environment.md`` (settings) and
-``docs/dialect.md`` (types and operations). A package declares codes and settings in its modules
-``codes`` (``CODES``) and ``settings``.
+pages are ``docs/diagnostics.md`` (error codes), ``docs/environment.md`` (settings),
+``docs/dialect.md`` (types and operations) and ``docs/names.md`` (what ``fx`` holds). A package
+declares codes and settings in its modules ``codes`` (``CODES``) and ``settings``.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import pkgutil
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -82,6 +84,15 @@ supply dynamic leaves come in pre-order, all i32 leaves first, then all i64.
 
 An operand marked `?` is optional, `*` any number of values. A pure operation has no effect: it may
 be folded, merged with an equal one, or dropped.
+"""
+
+NAMES = """# The names of fx
+
+What `import flydsl.expr as fx` offers, by subject. A name is documented where it is defined:
+`help(fx.copy)`. Namespaces such as `fx.rocdl` come from plugins. Names that only existing kernels
+use, such as `fx.T`, still work and say what to write instead; they are in `flydsl.compat`.
+
+This page is generated from the code by `tools/reference_pages.py`.
 """
 
 LEFT_OUT: Mapping[str, str] = {
@@ -195,6 +206,51 @@ def dialect_page() -> str:
     return text + _table(("operation", "instead"), left_out)
 
 
+def _first_line(text: str | None) -> str:
+    return _sentence((text or "").strip().partition("\n")[0])
+
+
+def _home(name: str, value: object, modules: Iterable[ModuleType]) -> ModuleType:
+    """Return the module that defines a name of ``fx``."""
+    own = getattr(value, "__module__", "")
+    exporting = [module for module in modules if name in module.__all__]
+    for module in exporting:
+        if module.__name__ == own:
+            return module
+    return exporting[0]
+
+
+def names_page() -> str:
+    """Return ``docs/names.md``."""
+    import flydsl.expr as fx
+    from flydsl.expr.vector import VectorAlias
+
+    walked = pkgutil.walk_packages(fx.__path__, "flydsl.expr.")
+    expr = [importlib.import_module(info.name) for info in walked]
+    modules = [
+        m for m in (*expr, importlib.import_module("flydsl.layout")) if hasattr(m, "__all__")
+    ]
+    subjects: dict[str, list[tuple[str, str]]] = {}
+    for name in fx.__all__:
+        value = getattr(fx, name)
+        if isinstance(value, ModuleType):
+            subjects.setdefault("Modules", []).append((name, _first_line(value.__doc__)))
+            continue
+        home = _home(name, value, modules)
+        title = re.split(r"[.:] |:$", _first_line(home.__doc__))[0]
+        if isinstance(value, VectorAlias):
+            title, summary = "Vector types", f"{value.lanes} x `{value.dtype.__name__}`"
+        else:
+            summary = _first_line(value.__doc__)
+        subjects.setdefault(title, []).append((name, summary))
+    text = NAMES
+    for title, rows in sorted(subjects.items()):
+        heading = title.replace("`", "").rstrip(" ,…")
+        table = _table(("name", "meaning"), ((f"`{name}`", meaning) for name, meaning in rows))
+        text += f"\n## {heading}\n\n{table}"
+    return text
+
+
 def pages() -> dict[Path, str]:
     """Return the text of every generated page by its path."""
     docs = ROOT / "docs"
@@ -202,6 +258,7 @@ def pages() -> dict[Path, str]:
         docs / "diagnostics.md": diagnostics_page(),
         docs / "dialect.md": dialect_page(),
         docs / "environment.md": environment_page(),
+        docs / "names.md": names_page(),
     }
 
 
