@@ -58,6 +58,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-T640": "A function of fx.rocdl is used for a target that is not AMD's.",
         "FLY-T641": "The architecture does not have this wait counter.",
         "FLY-T642": "A lane operation got an operand of another type than it takes.",
+        "FLY-T643": "The architecture has no split barriers.",
         "FLY-T651": "The HIP library cannot be found or loaded.",
         "FLY-T652": "The HIP library is too old for what is asked.",
         "FLY-T653": "A call of HIP failed.",

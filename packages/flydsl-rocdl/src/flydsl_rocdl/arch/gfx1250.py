@@ -14,7 +14,6 @@ from flydsl_rocdl.arch.facts import (
     MatrixShape,
     RegisterFacts,
 )
-from flydsl_rocdl.arch.gfx12 import SPLIT_COUNTERS
 
 __all__ = ["FACTS"]
 
@@ -33,7 +32,14 @@ FACTS = ArchFacts(
     lds=LdsFacts(capacity=327680, granule=2048, shared_bytes=327680, simds=4, banks=64),
     buffer=BufferFacts(flags_unbounded=0x21027000, flags_bounded=0x31027000),
     waits=None,
-    split_counters={**SPLIT_COUNTERS, "asynccnt": 63, "tensorcnt": 3},
+    split_counters={
+        "loadcnt": 63,
+        "storecnt": 63,
+        "dscnt": 63,
+        "kmcnt": 31,
+        "asynccnt": 63,
+        "tensorcnt": 3,
+    },
     fp8="ocp",
     matrix=(
         MatrixShape(16, 16, 4, "f32", "f32", "f32", "wmma.f32.16x16x4.f32"),

@@ -1,10 +1,10 @@
 """The namespace ``fx.rocdl``: what AMD GPUs offer beyond the neutral language.
 
-Waits and scheduling (`waits`, `scheduling`), lane operations (`lanes`; `raw` has them under ROCDL's
-names with a result type first), buffer tensors (`buffers`), copies (`copies`), matrix operations
-(`matrix`), scopes of atomics (`scopes`), and one module per family (`cdna3`, `cdna4`, `rdna3`,
-`rdna4`). To add a function, write it in the module that fits, check the architecture through
-`access.amd_facts`, and export it here.
+Waits and scheduling (`waits`, `scheduling`, `pipelining`), lane operations (`lanes`; `raw` has them
+under ROCDL's names with a result type first), buffer tensors (`buffers`), copies (`copies`), matrix
+operations (`matrix`), scopes of atomics (`scopes`), and one module per family (`cdna3`, `cdna4`,
+`rdna3`, `rdna4`). To add a function, write it in the module that fits, check the architecture
+through `access.amd_facts`, and export it here.
 """
 
 from __future__ import annotations
@@ -40,10 +40,17 @@ from flydsl_rocdl.expr.lanes import (
     update_dpp_word,
 )
 from flydsl_rocdl.expr.matrix import MFMA, WMMA
+from flydsl_rocdl.expr.pipelining import Pipeline, pipeline
 from flydsl_rocdl.expr.raw import ballot, ds_bpermute, readfirstlane, readlane
 from flydsl_rocdl.expr.scheduling import (
     iglp_opt,
+    lds_barrier,
     s_barrier,
+    s_barrier_leave,
+    s_barrier_signal,
+    s_barrier_signal_isfirst,
+    s_barrier_wait,
+    s_get_barrier_state,
     s_nop,
     s_setprio,
     s_sleep,
@@ -57,13 +64,18 @@ from flydsl_rocdl.expr.scheduling import (
 )
 from flydsl_rocdl.expr.scopes import SyncScope
 from flydsl_rocdl.expr.waits import (
+    asyncmark,
     s_wait_asynccnt,
+    s_wait_bvhcnt,
     s_wait_dscnt,
     s_wait_expcnt,
+    s_wait_kmcnt,
     s_wait_loadcnt,
+    s_wait_samplecnt,
     s_wait_storecnt,
     s_wait_tensorcnt,
     s_waitcnt,
+    wait_asyncmark,
 )
 
 __all__ = [
@@ -84,7 +96,9 @@ __all__ = [
     "BufferCopyLDS32b",
     "BufferCopyLDS64b",
     "BufferCopyLDS128b",
+    "Pipeline",
     "SyncScope",
+    "asyncmark",
     "ballot",
     "cdna3",
     "cdna4",
@@ -92,8 +106,10 @@ __all__ = [
     "get_buffer_rsrc",
     "iglp_opt",
     "lane_id",
+    "lds_barrier",
     "make_buffer_ptr",
     "make_buffer_tensor",
+    "pipeline",
     "rdna3",
     "rdna4",
     "read_first_lane",
@@ -101,14 +117,22 @@ __all__ = [
     "readfirstlane",
     "readlane",
     "s_barrier",
+    "s_barrier_leave",
+    "s_barrier_signal",
+    "s_barrier_signal_isfirst",
+    "s_barrier_wait",
     "s_buffer_load",
+    "s_get_barrier_state",
     "s_nop",
     "s_setprio",
     "s_sleep",
     "s_wait_asynccnt",
+    "s_wait_bvhcnt",
     "s_wait_dscnt",
     "s_wait_expcnt",
+    "s_wait_kmcnt",
     "s_wait_loadcnt",
+    "s_wait_samplecnt",
     "s_wait_storecnt",
     "s_wait_tensorcnt",
     "s_waitcnt",
@@ -119,5 +143,6 @@ __all__ = [
     "sched_mfma",
     "sched_vmem",
     "update_dpp_word",
+    "wait_asyncmark",
     "wave_barrier",
 ]

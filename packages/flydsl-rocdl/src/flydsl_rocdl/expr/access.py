@@ -12,7 +12,7 @@ from flydsl.expr.numeric import Int32, Numeric, as_numeric
 from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.target import RocdlTarget
 
-__all__ = ["amd_facts", "immediate", "intrinsic", "ir_i32", "operation", "word"]
+__all__ = ["amd_facts", "effect", "immediate", "intrinsic", "ir_i32", "operation", "word"]
 
 
 def amd_facts(what: str) -> ArchFacts:
@@ -78,6 +78,21 @@ def intrinsic(name: str, result: IRType, operands: Sequence[IRValue]) -> IRValue
         "operandSegmentSizes": session.ir.DenseI32ArrayAttr.get([len(operands), 0]),
     }
     return emit("llvm.call_intrinsic", result, operands, attributes)
+
+
+def effect(
+    name: str, operands: Sequence[IRValue], attributes: Mapping[str, str] | None = None
+) -> None:
+    """Call ``llvm.<name>`` for its effect; attributes are given as MLIR text."""
+    session = require(name)
+    found: dict[str, Any] = {
+        "intrin": session.ir.StringAttr.get(f"llvm.{name}"),
+        "fastmathFlags": session.ir.Attribute.parse("#llvm.fastmath<none>"),
+        "op_bundle_sizes": session.ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": session.ir.DenseI32ArrayAttr.get([len(operands), 0]),
+    }
+    found.update({k: session.ir.Attribute.parse(v) for k, v in (attributes or {}).items()})
+    emit_op("llvm.call_intrinsic", (), operands, found)
 
 
 def ir_i32(what: str, value: object) -> IRValue:

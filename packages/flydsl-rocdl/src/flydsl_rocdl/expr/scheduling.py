@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from flydsl.errors import UserValueError
-from flydsl_rocdl.expr.access import amd_facts, immediate, operation
+from flydsl.errors import TargetError, UserValueError
+from flydsl.expr.ambient import require
+from flydsl.expr.emit import constant
+from flydsl.expr.numeric import Boolean, Int32
+from flydsl_rocdl.expr.access import amd_facts, immediate, intrinsic, operation
+from flydsl_rocdl.expr.waits import s_waitcnt
 
 __all__ = [
     "SCHED_MASKS",
     "iglp_opt",
+    "lds_barrier",
     "s_barrier",
+    "s_barrier_leave",
+    "s_barrier_signal",
+    "s_barrier_signal_isfirst",
+    "s_barrier_wait",
+    "s_get_barrier_state",
     "s_nop",
     "s_setprio",
     "s_sleep",
@@ -138,6 +148,68 @@ def s_barrier() -> None:
     """Wait for all waves of the workgroup, without any memory ordering."""
     amd_facts("s_barrier")
     operation("rocdl.s.barrier")
+
+
+def _split_barrier(what: str) -> None:
+    facts = amd_facts(what)
+    if "split-barrier" not in facts.has:
+        raise TargetError(f"{facts.name} has no split barriers", code="FLY-T643",
+                          allowed="s_barrier")  # fmt: skip
+
+
+def s_barrier_signal(barrier: int) -> None:
+    """Arrive at a barrier: -1 the workgroup's, -3 the cluster's, 1 to 16 a named one.
+
+    Raises:
+        TargetError: The architecture has no split barriers.
+    """
+    _split_barrier("s_barrier_signal")
+    number = immediate("the barrier", barrier, -4, 16)
+    operation("rocdl.s.barrier.signal", id=f"{number} : i32")
+
+
+def s_barrier_wait(barrier: int) -> None:
+    """Wait until all members have arrived at a barrier; see `s_barrier_signal`."""
+    _split_barrier("s_barrier_wait")
+    number = immediate("the barrier", barrier, -4, 16)
+    operation("rocdl.s.barrier.wait", id=f"{number} : i16")
+
+
+def s_barrier_leave() -> None:
+    """Leave the named barrier that this wave joined."""
+    _split_barrier("s_barrier_leave")
+    operation("rocdl.s.barrier.leave", id="0 : i16")
+
+
+def s_barrier_signal_isfirst(barrier: int) -> Boolean:
+    """Arrive at a barrier and return whether this wave was the first."""
+    _split_barrier("s_barrier_signal_isfirst")
+    session = require("s_barrier_signal_isfirst")
+    number = constant(session, "i32", immediate("the barrier", barrier, -4, 16))
+    return Boolean.wrap(intrinsic("amdgcn.s.barrier.signal.isfirst", Boolean.ir_type, (number,)))
+
+
+def s_get_barrier_state(barrier: int) -> Int32:
+    """Return a barrier's state word: members in bits 22:16, arrivals in bits 6:0."""
+    _split_barrier("s_get_barrier_state")
+    session = require("s_get_barrier_state")
+    number = constant(session, "i32", immediate("the barrier", barrier, -4, 16))
+    return Int32.wrap(intrinsic("amdgcn.s.get.barrier.state", Int32.ir_type, (number,)))
+
+
+def lds_barrier() -> None:
+    """Wait for all waves of the workgroup and order their accesses of LDS, and of nothing else.
+
+    Unlike `fx.barrier`, loads and stores of global memory, and loads into LDS, stay on their way:
+    use it inside pipelines, after `wait_asyncmark`, and where a stage of LDS is free again.
+    """
+    amd_facts("lds_barrier")
+    # A wavefront's fence is no instruction; it keeps the compiler from moving accesses across.
+    for ordering in (5, 4):
+        operation("llvm.fence", ordering=f"{ordering} : i64", syncscope='"wavefront"')
+        if ordering == 5:
+            s_waitcnt(lgkmcnt=0)
+            s_barrier()
 
 
 def wave_barrier() -> None:

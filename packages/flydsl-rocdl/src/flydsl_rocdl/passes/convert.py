@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flydsl.errors import CompilerBug, TargetError
-from flydsl_rocdl.passes import lane_addresses, rules, wide
+from flydsl_rocdl.passes import async_groups, lane_addresses, rules, wide
 from flydsl_rocdl.passes.builder import Builder, Value
 from flydsl_rocdl.passes.lowering import RULES, Lowering, location_of, refuse
 from flydsl_rocdl.passes.pointers import llvm_pointer
@@ -158,6 +158,7 @@ def _lower_function(low: Lowering, function: Any) -> None:
     _set_argument_attributes(low, function)
     wide.prepare(low, function)
     lane_addresses.check(low, function)
+    async_groups.lower(low, function)
     work = _collect(low, function)
     for op, operand_types in work:
         low.op, low.operand_types = op, operand_types

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl_rocdl.arch.memory import buffer_atomics, cache_bits, lds_dma_bits, lds_transposes
+from flydsl_rocdl.passes.async_groups import LDS_SCOPE
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.descriptors import parts
 from flydsl_rocdl.passes.lane_addresses import FORM, SAME
@@ -132,14 +133,17 @@ def load_into_lds(
     pointer, kind = source
     immediate = _immediate(op, state.get("imm_offset"), kind)
     place = _wave_address(low, op, target, bits // 8)
-    size, extra, aux = b.constant(bits // 8), b.constant(immediate), b.constant(modifier)
+    marks = {"alias_scopes": LDS_SCOPE} if low.explicit_waits else {}
+    fixed = {"size": bits // 8, "offset": immediate, "aux": modifier}
     if kind.space == "global":
-        b.intrinsic("amdgcn.global.load.lds", None, (pointer, place, size, extra, aux))
+        names = {k: f"{v} : i32" for k, v in fixed.items()}
+        b.op("rocdl.global.load.lds", (), (pointer, place), {**names, **marks})
         return
     descriptor, offset = parts(low, op, pointer, kind, bits // 8)
     scalar = _scaled(low, state.get("soffset"), kind)
+    size, extra, aux = (b.constant(v) for v in fixed.values())
     operands = (descriptor, place, size, offset, scalar, extra, aux)
-    b.intrinsic("amdgcn.raw.ptr.buffer.load.lds", None, operands)
+    b.op("rocdl.raw.ptr.buffer.load.lds", (), operands, marks)
 
 
 def _immediate(op: Any, value: Value | None, kind: PointerType) -> int:

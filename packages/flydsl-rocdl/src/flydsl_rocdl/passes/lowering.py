@@ -46,6 +46,7 @@ class Lowering:
         module: The gpu.module operation.
         block: Block size of the kernel at hand, None when it is not known.
         approximate: Whether mathematical functions may be the hardware's approximations.
+        explicit_waits: Whether the function at hand says itself when its loads into LDS arrive.
         functions: Device-library functions that were declared.
         symbols: Globals of local data share that were created.
         function: The function at hand.
@@ -58,6 +59,7 @@ class Lowering:
     module: Op
     block: tuple[int, int, int] | None = None
     approximate: bool = False
+    explicit_waits: bool = False
     functions: set[str] = field(default_factory=set)
     symbols: set[str] = field(default_factory=set)
     function: Op = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from flydsl_rocdl.passes.async_groups import LDS_SCOPE
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.descriptors import parts
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, Lowering, refuse, rule
@@ -69,6 +70,8 @@ def load(
     text = str(result)
     stored = storage(text)
     flags = _STREAMING if streaming else flags
+    if low.explicit_waits and kind.space == "shared":
+        flags = {**(flags or {}), "noalias_scopes": LDS_SCOPE}
     if stored == text:
         return b.load(pointer, result, kind.align, flags=flags)
     value = b.load(pointer, b.type(stored), kind.align, flags=flags)

@@ -125,8 +125,15 @@ def test_a_ballot_is_as_wide_as_the_wave(tracing: Tracing) -> None:
 
 def test_an_architecture_without_the_combined_wait_says_what_it_has(tracing: Tracing) -> None:
     with tracing("gfx1250"), pytest.raises(TargetError, match="no combined wait") as caught:
-        rocdl.s_waitcnt(vmcnt=0)
+        rocdl.s_waitcnt(0)
     assert "s_wait_loadcnt" in caught.value.allowed
+    with tracing("gfx1250") as body:
+        rocdl.s_waitcnt(vmcnt=7, lgkmcnt=40)
+        text = body.lowered()
+    assert "rocdl.s.wait.loadcnt 7" in text
+    assert "rocdl.s.wait.dscnt 40" in text
+    assert '"llvm.amdgcn.s.wait.kmcnt"(' in text
+    assert "constant 31 : i16" in text
 
 
 def test_misuse_is_refused(tracing: Tracing) -> None:
