@@ -39,6 +39,13 @@ def test_row_softmax(target: str, rows: int, columns: int, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 2), (2, 168), (3, 1000)])
+def test_layer_norm(target: str, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = load("06_layer_norm", monkeypatch).run(target, rows, columns)
+    assert [figure.passed for figure in figures] == [True]
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
 def test_find_a_bug(
     target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
