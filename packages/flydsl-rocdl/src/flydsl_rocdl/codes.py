@@ -59,6 +59,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-T641": "The architecture does not have this wait counter.",
         "FLY-T642": "A lane operation got an operand of another type than it takes.",
         "FLY-T643": "The architecture has no split barriers.",
+        "FLY-T649": "A matrix operation lacks its index, or a scale or index has the wrong type.",
         "FLY-T651": "The HIP library cannot be found or loaded.",
         "FLY-T652": "The HIP library is too old for what is asked.",
         "FLY-T653": "A call of HIP failed.",

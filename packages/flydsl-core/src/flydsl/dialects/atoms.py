@@ -214,6 +214,14 @@ class MmaOp(AtomOp):
         """Element types of A, B, C and D as MLIR text."""
         raise NotImplementedError
 
+    def columns_per_place(self, operand: str) -> int:  # noqa: ARG002  (subclasses look at it)
+        """Return how many columns of K one place of an operand's second mode stands for.
+
+        1 except for a sparse operand, whose tile has only the columns that are kept: a tile of A is
+        then (M, K / that number).
+        """
+        return 1
+
     def thr_layout(self) -> Layout:
         """Return the layout of the threads that take part in one instruction."""
         return Layout(1, 0)

@@ -15,7 +15,6 @@ __all__ = ["draw_tiled", "tiled_picture"]
 
 _SIDES = ("source", "destination", "tile")
 _OPERANDS = ("A", "B", "C", "D")
-_AXES = {"A": (0, 2), "B": (1, 2), "C": (0, 1), "D": (0, 1)}
 
 
 def tiled_picture(kind: TiledCopyType | TiledMmaType, part: str = "") -> Picture:
@@ -37,8 +36,7 @@ def tiled_picture(kind: TiledCopyType | TiledMmaType, part: str = "") -> Picture
         if operand not in _OPERANDS:
             raise _no_part(operand, _OPERANDS)
         tv = tiled.mma_layout_tv(kind, operand)
-        sizes = tiled.tile_size_mnk(kind)
-        tile = tuple(sizes[axis] for axis in _AXES[operand])
+        tile = tiled.operand_extents(kind, operand)
         what = f"{kind.atom.operation}, operand {operand}"
     else:
         raise UserTypeError("this is no tiled operation", code="FLY-U116", value=str(kind))

@@ -26,6 +26,7 @@ __all__ = [
     "mma_layout_tv",
     "mma_partition",
     "mma_partition_shape",
+    "operand_extents",
     "partition_dst",
     "partition_src",
     "retile",
@@ -349,13 +350,36 @@ def _arranged(tiled: TiledMmaType, layout: Any, operand_id: str) -> Any:
     """Return a tile as ((thread in atom, atoms along both axes), (value, rest of each mode…))."""
     axes = _axes(operand_id)
     operation = tiled.atom.operation
-    permutation = fl.make_tile(*(tiled.permutation.modes[axis] for axis in axes))
-    extents = tuple(operation.shape_mnk[axis] for axis in axes)
+    permutation = fl.make_tile(*_permutations(tiled, operand_id))
+    packed = operation.columns_per_place(operand_id)
+    extents = (operation.shape_mnk[axes[0]], operation.shape_mnk[axes[1]] // packed)
     inner = tuple(fl.Layout(fl.size(fl.get(tiled.atom_layout, axis)), 1) for axis in axes)
     permuted = fl.logical_divide(layout, permutation)
     divided = fl.zipped_divide(permuted, fl.make_tile(*extents))
     valued = fl.composition(divided, fl.make_tile(operation.layout_tv(operand_id), None))
     return _zipped(valued, lambda rest: fl.logical_divide(rest, fl.make_tile(*inner)))
+
+
+def _permutations(tiled: TiledMmaType, operand_id: str) -> list[Any]:
+    """Return the permutations of an operand's two modes; of packed columns only extents exist."""
+    first, second = (tiled.permutation.modes[axis] for axis in _axes(operand_id))
+    packed = tiled.atom.operation.columns_per_place(operand_id)
+    if packed == 1 or second is None:
+        return [first, second]
+    if not isinstance(second, int):
+        raise UserValueError(
+            f"the packed columns of operand {operand_id} cannot be permuted",
+            code="FLY-U331",
+            value=str(second),
+            allowed="None or an extent for K",
+        )
+    return [first, second // packed]
+
+
+def operand_extents(tiled: TiledMmaType, operand_id: str) -> tuple[int, int]:
+    """Return the extents of an operand's tile in one step of the tiled MMA."""
+    first, second = (tile_size_mnk(tiled)[axis] for axis in _axes(operand_id))
+    return first, second // tiled.atom.operation.columns_per_place(operand_id)
 
 
 def tile_size_mnk(tiled: TiledMmaType) -> tuple[int, int, int]:
@@ -373,7 +397,7 @@ def mma_layout_tv(tiled: TiledMmaType, operand_id: str) -> fl.Layout:
     Threads that differ only along the axis that the operand lacks hold the same values.
     """
     axes = _axes(operand_id)
-    extents = tuple(tile_size_mnk(tiled)[axis] for axis in axes)
+    extents = operand_extents(tiled, operand_id)
     arranged = _arranged(tiled, fl.make_ordered_layout(extents, 0), operand_id)
     threads, values = arranged.modes()
     thread_in_atom, atoms = threads.modes()
@@ -387,7 +411,7 @@ def mma_layout_tv(tiled: TiledMmaType, operand_id: str) -> fl.Layout:
 
 def tiled_copy_for_mma(atom: CopyAtomType, tiled: TiledMmaType, operand_id: str) -> TiledCopyType:
     """Return the tiled copy that gives each thread the values it holds of an MMA operand."""
-    extents = tuple(tile_size_mnk(tiled)[axis] for axis in _axes(operand_id))
+    extents = operand_extents(tiled, operand_id)
     return TiledCopyType(atom, mma_layout_tv(tiled, operand_id), fl.make_tile(*extents))
 
 

@@ -24,6 +24,9 @@ INSTRUCTION_TYPES: Mapping[str, str] = MappingProxyType(
         "f8E4M3FN": "fp8",
         "f8E5M2FNUZ": "bf8",
         "f8E5M2": "bf8",
+        "f6E2M3FN": "fp6",
+        "f6E3M2FN": "bf6",
+        "f4E2M1FN": "fp4",
     }
 )
 """MLIR element types by their names in instructions, where those differ.
@@ -33,12 +36,13 @@ Which of the two fp8 flavours an instruction means is the architecture's choice 
 
 
 _MIXED_SIGN = {"i8": "iu8", "i4": "iu4"}
+_WAVE_MATRIX = ("wmma", "wmma_scale", "swmmac")
 
 
 def instruction_type(element: str, family: str) -> str:
     """Return the name that instructions of `family` give an MLIR element type."""
     found = INSTRUCTION_TYPES.get(element, element)
-    return _MIXED_SIGN.get(found, found) if family == "wmma" else found
+    return _MIXED_SIGN.get(found, found) if family in _WAVE_MATRIX else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +139,24 @@ class MatrixShape:
 
     @property
     def family(self) -> str:
-        """First part of the intrinsic's name: ``mfma`` or ``wmma``."""
-        return self.intrinsic.partition(".")[0]
+        """Kind: ``mfma``, ``mfma_scale``, ``smfmac``, ``wmma``, ``wmma_scale`` or ``swmmac``."""
+        first, second = self.intrinsic.split(".")[:2]
+        return f"{first}_scale" if second.startswith("scale") else first
+
+    @property
+    def mnemonic(self) -> str:
+        """Name of the instruction in assembly."""
+        family, *rest = self.intrinsic.split(".")
+        if self.family.endswith("_scale"):
+            return "v_" + "_".join((family, *rest))
+        blocks = f"_{self.blocks}b" if self.blocks > 1 else ""
+        types = f"{self.a}_{self.b}" if self.a in ("fp8", "bf8") else self.a
+        return f"v_{family}_{self.acc}_{self.m}x{self.n}x{self.k}{blocks}_{types}"
 
     def __str__(self) -> str:
         ab = self.a if self.a == self.b else f"{self.a} x {self.b}"
-        return f"{self.m}x{self.n}x{self.k} {ab} -> {self.acc}"
+        blocks = f" ({self.blocks} blocks)" if self.blocks > 1 else ""
+        return f"{self.m}x{self.n}x{self.k} {ab} -> {self.acc}{blocks}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from flydsl_rocdl.arch.facts import (
     ArchFacts,
     BufferFacts,
     LdsFacts,
-    MatrixShape,
     RegisterFacts,
 )
+from flydsl_rocdl.arch.wmma import GFX11_MATRIX
 
 __all__ = ["ALL", "BUFFER", "LARGE_FILE", "LDS", "SMALL_FILE"]
 
@@ -23,13 +23,6 @@ LARGE_FILE = RegisterFacts(vgpr_total=1536, vgpr_granule=24, vgpr_max=256, agpr_
 SMALL_FILE = RegisterFacts(vgpr_total=1024, vgpr_granule=16, vgpr_max=256, agpr_max=0, sgpr_max=106)
 LDS = LdsFacts(capacity=65536, granule=512, shared_bytes=131072, simds=4, banks=32)
 BUFFER = BufferFacts(flags_unbounded=0x21027000, flags_bounded=0x31027000)
-
-_MATRIX = (
-    MatrixShape(16, 16, 16, "f16", "f16", "f32", "wmma.f32.16x16x16.f16"),
-    MatrixShape(16, 16, 16, "bf16", "bf16", "f32", "wmma.f32.16x16x16.bf16"),
-    MatrixShape(16, 16, 16, "iu8", "iu8", "i32", "wmma.i32.16x16x16.iu8"),
-    MatrixShape(16, 16, 16, "iu4", "iu4", "i32", "wmma.i32.16x16x16.iu4"),
-)
 
 
 def _facts(name: str, product: str, registers: RegisterFacts) -> ArchFacts:
@@ -46,7 +39,7 @@ def _facts(name: str, product: str, registers: RegisterFacts) -> ArchFacts:
         lds=LDS,
         buffer=BUFFER,
         waits=GFX11_WAITS,
-        matrix=_MATRIX,
+        matrix=GFX11_MATRIX,
         has=frozenset(
             {"wmma", "wmma-copies", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle"}
         ),

@@ -8,8 +8,9 @@ descriptor words are those of RDNA3. LLVM still accepts the combined wait with R
 from __future__ import annotations
 
 from flydsl_rocdl.arch.counters import GFX11_WAITS
-from flydsl_rocdl.arch.facts import ArchFacts, MatrixShape
+from flydsl_rocdl.arch.facts import ArchFacts
 from flydsl_rocdl.arch.gfx11 import BUFFER, LARGE_FILE, LDS
+from flydsl_rocdl.arch.wmma import GFX12_MATRIX
 
 __all__ = ["ALL", "SPLIT_COUNTERS"]
 
@@ -23,19 +24,6 @@ SPLIT_COUNTERS = {
     "expcnt": 7,
 }
 """Largest value of each counter."""
-
-_MATRIX = (
-    MatrixShape(16, 16, 16, "f16", "f16", "f32", "wmma.f32.16x16x16.f16"),
-    MatrixShape(16, 16, 16, "bf16", "bf16", "f32", "wmma.f32.16x16x16.bf16"),
-    MatrixShape(16, 16, 16, "iu8", "iu8", "i32", "wmma.i32.16x16x16.iu8"),
-    MatrixShape(16, 16, 16, "iu4", "iu4", "i32", "wmma.i32.16x16x16.iu4"),
-    MatrixShape(16, 16, 32, "iu4", "iu4", "i32", "wmma.i32.16x16x32.iu4"),
-    *(
-        MatrixShape(16, 16, 16, a, b, "f32", f"wmma.f32.16x16x16.{a}.{b}")
-        for a in ("fp8", "bf8")
-        for b in ("fp8", "bf8")
-    ),
-)
 
 
 def _facts(name: str, product: str) -> ArchFacts:
@@ -54,7 +42,7 @@ def _facts(name: str, product: str) -> ArchFacts:
         waits=GFX11_WAITS,
         split_counters=SPLIT_COUNTERS,
         fp8="ocp",
-        matrix=_MATRIX,
+        matrix=GFX12_MATRIX,
         has=frozenset(
             {"wmma", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle", "split-barrier"}
         ),

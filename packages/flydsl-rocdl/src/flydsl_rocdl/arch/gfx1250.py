@@ -11,9 +11,9 @@ from flydsl_rocdl.arch.facts import (
     ArchFacts,
     BufferFacts,
     LdsFacts,
-    MatrixShape,
     RegisterFacts,
 )
+from flydsl_rocdl.arch.wmma import GFX1250_MATRIX
 
 __all__ = ["FACTS"]
 
@@ -41,15 +41,11 @@ FACTS = ArchFacts(
         "tensorcnt": 3,
     },
     fp8="ocp",
-    matrix=(
-        MatrixShape(16, 16, 4, "f32", "f32", "f32", "wmma.f32.16x16x4.f32"),
-        MatrixShape(16, 16, 32, "f16", "f16", "f32", "wmma.f32.16x16x32.f16"),
-        MatrixShape(16, 16, 32, "bf16", "bf16", "f32", "wmma.f32.16x16x32.bf16"),
-        MatrixShape(16, 16, 64, "iu8", "iu8", "i32", "wmma.i32.16x16x64.iu8"),
-    ),
+    matrix=GFX1250_MATRIX,
     has=frozenset(
         {
             "wmma",
+            "wmma-reuse",
             "dpp",
             "permlanex16",
             "row-xmask",

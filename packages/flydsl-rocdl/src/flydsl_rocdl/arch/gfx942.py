@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from flydsl_rocdl.arch.counters import GFX9_WAITS
 from flydsl_rocdl.arch.facts import ArchFacts, BufferFacts, LdsFacts, RegisterFacts
-from flydsl_rocdl.arch.mfma import CDNA3_MFMA
+from flydsl_rocdl.arch.mfma import CDNA3_MATRIX
 
 __all__ = ["FACTS", "REGISTERS"]
 
@@ -40,7 +40,7 @@ FACTS = ArchFacts(
     waits=GFX9_WAITS,
     fp8="fnuz",
     features=("sramecc", "xnack"),
-    matrix=CDNA3_MFMA,
+    matrix=CDNA3_MATRIX,
     lds_dma_bytes=(1, 2, 4),
     has=frozenset({"mfma", "dpp", "dpp-row-bcast", "sdwa", "ds-swizzle", "readlane"}),
 )

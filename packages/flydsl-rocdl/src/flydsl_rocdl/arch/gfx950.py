@@ -10,7 +10,7 @@ from __future__ import annotations
 from flydsl_rocdl.arch.counters import GFX9_WAITS
 from flydsl_rocdl.arch.facts import ArchFacts, BufferFacts, LdsFacts
 from flydsl_rocdl.arch.gfx942 import REGISTERS
-from flydsl_rocdl.arch.mfma import CDNA4_MFMA
+from flydsl_rocdl.arch.mfma import CDNA4_MATRIX
 
 __all__ = ["FACTS"]
 
@@ -29,7 +29,7 @@ FACTS = ArchFacts(
     waits=GFX9_WAITS,
     fp8="ocp",
     features=("sramecc", "xnack"),
-    matrix=CDNA4_MFMA,
+    matrix=CDNA4_MATRIX,
     lds_dma_bytes=(1, 2, 4, 12, 16),
     lane_swaps=(16, 32),
     has=frozenset(

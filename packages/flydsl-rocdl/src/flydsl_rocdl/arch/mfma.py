@@ -1,43 +1,99 @@
-"""Matrix instructions that several CDNA architectures share.
+"""Matrix instructions of the CDNA architectures: dense, scaled and sparse.
 
-Names follow LLVM's ``llvm.amdgcn.mfma.*`` intrinsics. Passes (of four clocks) are from the
-instruction tables of the CDNA3 ISA reference guide, section on dense matrix instructions.
+Names follow LLVM's intrinsics. Sources: the instruction tables of the CDNA3 and CDNA4 ISA reference
+guides for what exists; LLVM 22's scheduling model for the passes (of four clocks each), which a
+test compares. With formats chosen at run time (f8f6f4) an instruction takes half the passes when
+neither operand has 8 bits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
+
 from flydsl_rocdl.arch.facts import MatrixShape
 
-__all__ = ["CDNA3_MFMA", "CDNA4_MFMA"]
+__all__ = ["CDNA3_MATRIX", "CDNA4_MATRIX", "F8F6F4"]
+
+F8F6F4 = ("fp8", "bf8", "fp6", "bf6", "fp4")
+"""Element formats by their codes in ``f8f6f4`` instructions."""
+_EIGHT = ("fp8", "bf8")
 
 
-def _fp8(m: int, k: int, passes: int) -> tuple[MatrixShape, ...]:
+def _dense(
+    element: str, acc: str, suffix: str, shapes: Iterable[tuple[int, int, int, int]]
+) -> tuple[MatrixShape, ...]:
+    """Return dense shapes of (rows, k, blocks, passes); `suffix` is the end of the intrinsic."""
     return tuple(
-        MatrixShape(m, m, k, a, b, "f32", f"mfma.f32.{m}x{m}x{k}.{a}.{b}", passes)
-        for a in ("fp8", "bf8")
-        for b in ("fp8", "bf8")
+        MatrixShape(
+            m, m, k, element, element, acc, f"mfma.{acc}.{m}x{m}x{k}{suffix}", passes, blocks
+        )
+        for m, k, blocks, passes in shapes
     )
 
 
-CDNA3_MFMA: tuple[MatrixShape, ...] = (
-    MatrixShape(16, 16, 4, "f32", "f32", "f32", "mfma.f32.16x16x4f32", 8),
-    MatrixShape(32, 32, 2, "f32", "f32", "f32", "mfma.f32.32x32x2f32", 16),
-    MatrixShape(16, 16, 16, "f16", "f16", "f32", "mfma.f32.16x16x16f16", 4),
-    MatrixShape(16, 16, 16, "bf16", "bf16", "f32", "mfma.f32.16x16x16bf16.1k", 4),
-    MatrixShape(32, 32, 8, "f16", "f16", "f32", "mfma.f32.32x32x8f16", 8),
-    MatrixShape(32, 32, 8, "bf16", "bf16", "f32", "mfma.f32.32x32x8bf16.1k", 8),
-    MatrixShape(16, 16, 32, "i8", "i8", "i32", "mfma.i32.16x16x32.i8", 4),
-    MatrixShape(32, 32, 16, "i8", "i8", "i32", "mfma.i32.32x32x16.i8", 8),
-    *_fp8(16, 32, 4),
-    *_fp8(32, 16, 8),
-)
-"""Dense shapes of CDNA3; all exist on CDNA4 as well."""
+def _mixes(family: str, shapes: Iterable[tuple[int, int, int]]) -> tuple[MatrixShape, ...]:
+    """Return the four mixes of 8-bit floats for shapes of (rows, k, passes)."""
+    return tuple(
+        MatrixShape(m, m, k, a, b, "f32", f"{family}.f32.{m}x{m}x{k}.{a}.{b}", passes)
+        for m, k, passes in shapes
+        for a, b in product(_EIGHT, _EIGHT)
+    )
 
-CDNA4_MFMA: tuple[MatrixShape, ...] = (
-    *CDNA3_MFMA,
-    MatrixShape(16, 16, 32, "f16", "f16", "f32", "mfma.f32.16x16x32.f16", 4),
-    MatrixShape(16, 16, 32, "bf16", "bf16", "f32", "mfma.f32.16x16x32.bf16", 4),
-    MatrixShape(32, 32, 16, "f16", "f16", "f32", "mfma.f32.32x32x16.f16", 8),
-    MatrixShape(32, 32, 16, "bf16", "bf16", "f32", "mfma.f32.32x32x16.bf16", 8),
+
+def _sparse(
+    element: str, acc: str, shapes: Iterable[tuple[int, int, int]]
+) -> tuple[MatrixShape, ...]:
+    return tuple(
+        MatrixShape(m, m, k, element, element, acc, f"smfmac.{acc}.{m}x{m}x{k}.{element}", passes)
+        for m, k, passes in shapes
+    )
+
+
+def _scaled() -> tuple[MatrixShape, ...]:
+    return tuple(
+        MatrixShape(
+            m, m, k, a, b, "f32", f"mfma.scale.f32.{m}x{m}x{k}.f8f6f4",
+            passes if a in _EIGHT or b in _EIGHT else passes // 2,
+        )
+        for m, k, passes in ((16, 128, 8), (32, 64, 16))
+        for a, b in product(F8F6F4, F8F6F4)
+    )  # fmt: skip
+
+
+_HALF = ((32, 4, 2, 16), (16, 4, 4, 8), (4, 4, 16, 2), (32, 8, 1, 8), (16, 16, 1, 4))
+_COMMON = (
+    *_dense("f32", "f32", "f32",
+            ((32, 1, 2, 16), (16, 1, 4, 8), (4, 1, 16, 2), (32, 2, 1, 16), (16, 4, 1, 8))),
+    *_dense("f16", "f32", "f16", _HALF),
+    *_dense("bf16", "f32", "bf16.1k", _HALF),
+    *_dense("i8", "i32", "i8", ((32, 4, 2, 16), (16, 4, 4, 8), (4, 4, 16, 2))),
+    *_dense("i8", "i32", ".i8", ((32, 16, 1, 8), (16, 32, 1, 4))),
+    *_dense("f64", "f64", "f64", ((4, 4, 4, 4),)),
+    *_mixes("mfma", ((16, 32, 4), (32, 16, 8))),
+    *_sparse("f16", "f32", ((16, 32, 4), (32, 16, 8))),
+    *_sparse("bf16", "f32", ((16, 32, 4), (32, 16, 8))),
+    *_sparse("i8", "i32", ((16, 64, 4), (32, 32, 8))),
+    *_mixes("smfmac", ((16, 64, 4), (32, 32, 8))),
+)  # fmt: skip
+
+CDNA3_MATRIX: tuple[MatrixShape, ...] = (
+    *_COMMON,
+    *_dense("f64", "f64", "f64", ((16, 4, 1, 8),)),
+    *_dense("xf32", "f32", ".xf32", ((16, 8, 1, 4), (32, 4, 1, 8))),
 )
-"""CDNA3's shapes and those with doubled k."""
+"""Matrix instructions of CDNA3."""
+
+CDNA4_MATRIX: tuple[MatrixShape, ...] = (
+    *_COMMON,
+    *_dense("f64", "f64", "f64", ((16, 4, 1, 16),)),
+    *_dense("f16", "f32", ".f16", ((16, 32, 1, 4), (32, 16, 1, 8))),
+    *_dense("bf16", "f32", ".bf16", ((16, 32, 1, 4), (32, 16, 1, 8))),
+    *_dense("i8", "i32", ".i8", ((16, 64, 1, 4), (32, 32, 1, 8))),
+    *_sparse("f16", "f32", ((16, 64, 4), (32, 32, 8))),
+    *_sparse("bf16", "f32", ((16, 64, 4), (32, 32, 8))),
+    *_sparse("i8", "i32", ((16, 128, 4), (32, 64, 8))),
+    *_mixes("smfmac", ((16, 128, 4), (32, 64, 8))),
+    *_scaled(),
+)
+"""Matrix instructions of CDNA4: without xf32, with doubled k and with scales."""

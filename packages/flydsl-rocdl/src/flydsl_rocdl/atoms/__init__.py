@@ -12,22 +12,30 @@ from types import MappingProxyType
 from flydsl.dialects.atoms import register
 from flydsl_rocdl.atoms.buffers import BufferCopy
 from flydsl_rocdl.atoms.memory import BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans
-from flydsl_rocdl.atoms.mfma import MFMA
-from flydsl_rocdl.atoms.wmma import WMMA
+from flydsl_rocdl.atoms.mfma import MFMA, SMFMAC, MFMA_Scale
+from flydsl_rocdl.atoms.wmma import SWMMAC, WMMA, WMMAScale
 
 __all__ = [
     "ATOMS",
+    "MATRIX",
     "MFMA",
+    "SMFMAC",
+    "SWMMAC",
     "WMMA",
     "BufferAtomic",
     "BufferCopy",
     "BufferCopyLDS",
     "GlobalCopyLDS",
     "LDSReadTrans",
+    "MFMA_Scale",
+    "WMMAScale",
 ]
 
 _COPIES = (BufferCopy, BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans)
-ATOMS: Mapping[str, type] = MappingProxyType({cls.prefix: cls for cls in (*_COPIES, MFMA, WMMA)})
+MATRIX = (MFMA, MFMA_Scale, SMFMAC, WMMA, WMMAScale, SWMMAC)
+"""Classes of matrix operations."""
+
+ATOMS: Mapping[str, type] = MappingProxyType({cls.prefix: cls for cls in (*_COPIES, *MATRIX)})
 """Operation classes by prefix."""
 
 register(ATOMS.values())

@@ -1,19 +1,48 @@
-"""Dense matrix multiply-add of the RDNA wave matrix units, in waves of 32 lanes."""
+"""Matrix multiply-add of the wave matrix units: dense, scaled and sparse, in waves of 32 lanes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from flydsl.dialects.atoms import MmaOp
 from flydsl.dialects.elements import element_bits
-from flydsl.errors import UserValueError
 from flydsl.layout import Layout
+from flydsl_rocdl.atoms.checks import (
+    HALVES,
+    SMALL_FLOATS,
+    bad_shape,
+    check_choice,
+    rows_then_columns,
+)
 
-__all__ = ["WMMA"]
+__all__ = ["SWMMAC", "WMMA", "WMMAScale"]
 
 _WAVE = 32
 _SIDE = 16
+_EIGHT = ("f8E4M3FN", "f8E5M2")
+_INTEGERS = ("i8", "i4")
+_MODIFIERS = (0, 1, 2, 3)
+
+
+def _check_types(name: str, a: str, b: str, acc: str) -> None:
+    """Raise UserError unless some instruction takes these types."""
+    if a in HALVES:
+        right = a == b and acc in ("f32", a)
+    elif a in _EIGHT:
+        right = b in _EIGHT and acc in ("f32", "f16")
+    elif a in _INTEGERS:
+        right = a == b and acc == "i32"
+    else:
+        right = name == "WMMA" and a == b == acc == "f32"
+    if not right:
+        raise bad_shape(
+            name, (a, b, acc),
+            "f16 or bf16 with a result of f32 or the same type; two 8-bit floats with f32 or f16; "
+            "i8 or i4 with i32" + ("; f32" if name == "WMMA" else ""),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +52,7 @@ class WMMA(MmaOp):
     Lane t holds row ``t % 16`` of A (column of B). With two copies (RDNA3) every lane holds all k
     and both halves of the wave hold the same; of C, lane t holds column ``t % 16`` and the even
     (t < 16) or odd rows. With one copy (RDNA4) a half of the wave holds a half of k, and eight rows
-    of C next to each other.
+    of C next to each other; with `interleaved` (CDNA5) the halves take turns every eight k.
 
     Attributes:
         m: Rows of A and C: 16.
@@ -36,9 +65,13 @@ class WMMA(MmaOp):
         sign_a: Whether integers of A are signed.
         sign_b: Whether integers of B are signed.
         clamp: Whether integer results saturate.
+        interleaved: Whether the halves of the wave hold alternating runs of eight k.
+        mod_c: 0 to add C, 1 for -C, 2 for |C|, 3 for -|C|; floats of CDNA5.
+        reuse_a: Hint that the next instruction has the same A (CDNA5).
+        reuse_b: The same for B.
 
     Raises:
-        UserError: The extents or the number of copies are not those of an instruction.
+        UserError: No architecture has an instruction of these extents and types.
     """
 
     prefix: ClassVar[str] = "wmma"
@@ -52,18 +85,28 @@ class WMMA(MmaOp):
     sign_a: bool = True
     sign_b: bool = True
     clamp: bool = False
+    interleaved: bool = False
+    mod_c: int = 0
+    reuse_a: bool = False
+    reuse_b: bool = False
 
     def __post_init__(self) -> None:
-        wanted = self.m == self.n == _SIDE and self.k in (16, 32) and self.copies in (1, 2)
-        if not wanted:
-            raise UserValueError(
-                "no WMMA has these extents",
-                code="FLY-U630",
-                value=(self.m, self.n, self.k),
-                allowed="m = n = 16 with k = 16 or 32",
-            )
-        for element in (self.a, self.b, self.acc):
-            element_bits(element)
+        _check_types("WMMA", self.a, self.b, self.acc)
+        shortest = 4 if self.a == "f32" else 16
+        right = self.k in (shortest,) if self.a == "f32" else self.k in (16, 32, 64, 128)
+        if not (self.m == self.n == _SIDE and right and self.copies in (1, 2)):
+            raise bad_shape(
+                "WMMA", (self.m, self.n, self.k),
+                "m = n = 16 with k = 16, 32, 64 or 128 (f32: 4), one or two copies",
+            )  # fmt: skip
+        check_choice("WMMA", "mod_c", self.mod_c, _MODIFIERS)
+        if self.mod_c and self.acc == "i32":
+            raise bad_shape("WMMA", f"mod_c={self.mod_c}", "0 for integers")
+
+    @property
+    def instruction_mnk(self) -> tuple[int, int, int, int]:
+        """Extents m, n, k of the instruction's blocks, and their number."""
+        return self.m, self.n, self.k, 1
 
     @property
     def shape_mnk(self) -> tuple[int, int, int]:
@@ -80,9 +123,11 @@ class WMMA(MmaOp):
         return Layout(_WAVE, 1)
 
     def _operand(self) -> Layout:
-        per_lane = self.k * self.copies // 2
-        half = 0 if self.copies == 2 else _SIDE * per_lane
-        return Layout(((_SIDE, 2), per_lane), ((1, half), _SIDE))
+        if self.copies == 2:
+            return Layout(((_SIDE, 2), self.k), ((1, 0), _SIDE))
+        if self.interleaved and self.k > _SIDE:
+            return _chunks(_SIDE, 8, self.k)
+        return rows_then_columns(_SIDE, 2, self.k // 2)
 
     def layout_a_tv(self) -> Layout:
         """Return (lane, value) -> m + M k."""
@@ -94,7 +139,214 @@ class WMMA(MmaOp):
 
     def layout_c_tv(self) -> Layout:
         """Return (lane, value) -> m + M n."""
-        rows = 8
         if self.copies == 2:
-            return Layout(((_SIDE, 2), rows), ((_SIDE, 1), 2))
-        return Layout(((_SIDE, 2), rows), ((_SIDE, rows), 1))
+            return Layout(((_SIDE, 2), 8), ((_SIDE, 1), 2))
+        return _result_layout(self.m)
+
+
+def _chunks(rows: int, width: int, k: int) -> Layout:
+    """Return the layout in which the halves of a wave hold alternating runs of `width` k."""
+    return Layout(
+        ((_SIDE, 2), (width, k // (2 * width))),
+        ((1, rows * width), (rows, 2 * rows * width)),
+    )
+
+
+def _result_layout(m: int) -> Layout:
+    """Return (lane, value) -> m + M n where a half of a wave holds eight rows of each sixteen."""
+    values: tuple[object, object] = (8, 1)
+    if m > _SIDE:
+        values = ((8, m // _SIDE), (1, _SIDE))
+    return Layout(((_SIDE, 2), values[0]), ((m, 8), values[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class WMMAScale(MmaOp):
+    """D = (A scaled) (B scaled) + C by one wave of 32 lanes, of floats of 8, 6 and 4 bits.
+
+    Each `block_size` consecutive k of a row of A (column of B) share a scale, a power of two as
+    E8M0. State ``scale_a`` and ``scale_b`` are the four (eight) bytes of a row, lowest k first, in
+    the 16 lanes that `opsel_a` and `opsel_b` choose; without them nothing is scaled.
+
+    Lane t holds row ``t % 16``; the halves of the wave take turns every 16 k (8 bits) or 32 k. With
+    m = 32 the second half of a lane's values are those of row ``t % 16 + 16``.
+
+    Attributes:
+        m: Rows of A and C: 16, or 32 where both types are f4E2M1FN.
+        n: Columns of B and C: 16.
+        k: Columns of A: 128.
+        a: Element type of A as MLIR text.
+        b: Element type of B.
+        acc: Element type of C and D: f32.
+        opsel_a: 0 where lanes 0 to 15 supply the scales of A, 1 where lanes 16 to 31 do.
+        opsel_b: The same for B.
+        block_size: How many k share a scale: 32 or 16.
+        mod_c: 0 to add C, 1 for -C, 2 for |C|, 3 for -|C|.
+        reuse_a: Hint that the next instruction has the same A.
+        reuse_b: The same for B.
+
+    Raises:
+        UserError: No architecture has an instruction of these extents and types.
+    """
+
+    prefix: ClassVar[str] = "wmma_scale"
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    acc: str
+    opsel_a: int = 0
+    opsel_b: int = 0
+    block_size: int = 32
+    mod_c: int = 0
+    reuse_a: bool = False
+    reuse_b: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("WMMAScale", "the element type of A", self.a, SMALL_FLOATS)
+        check_choice("WMMAScale", "the element type of B", self.b, SMALL_FLOATS)
+        check_choice("WMMAScale", "the type of C", self.acc, ("f32",))
+        check_choice("WMMAScale", "opsel_a", self.opsel_a, (0, 1))
+        check_choice("WMMAScale", "opsel_b", self.opsel_b, (0, 1))
+        check_choice("WMMAScale", "block_size", self.block_size, (32, 16))
+        check_choice("WMMAScale", "mod_c", self.mod_c, _MODIFIERS)
+        wide = self.a == self.b == "f4E2M1FN"
+        if self.m not in (16, 32) or (self.n, self.k) != (16, 128) or (self.m == 32 and not wide):
+            raise bad_shape(
+                "WMMAScale", (self.m, self.n, self.k, self.a, self.b),
+                "16 x 16 x 128; 32 x 16 x 128 of f4E2M1FN",
+            )  # fmt: skip
+
+    @property
+    def state(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Names and types of the scales."""
+        kind = "i32" if self.block_size == 32 else "i64"
+        return MappingProxyType({"scale_a": kind, "scale_b": kind})
+
+    @property
+    def intrinsic_prefix(self) -> str:
+        """How the names of the intrinsics with this block size begin."""
+        return "wmma.scale" if self.block_size == 32 else "wmma.scale16"
+
+    @property
+    def instruction_mnk(self) -> tuple[int, int, int, int]:
+        """Extents m, n, k of the instruction's blocks, and their number."""
+        return self.m, self.n, self.k, 1
+
+    @property
+    def shape_mnk(self) -> tuple[int, int, int]:
+        """Extents of one instruction."""
+        return self.m, self.n, self.k
+
+    @property
+    def elements(self) -> tuple[str, str, str, str]:
+        """Element types of A, B, C and D."""
+        return self.a, self.b, self.acc, self.acc
+
+    def thr_layout(self) -> Layout:
+        """Return the lanes of one wave."""
+        return Layout(_WAVE, 1)
+
+    def _operand(self, rows: int, element: str) -> Layout:
+        width = 16 if element_bits(element) == 8 else 32
+        layout = _chunks(rows, width, self.k)
+        if rows == _SIDE:
+            return layout
+        (shape, values), (stride, steps) = layout.shape, layout.stride
+        return Layout((shape, (*values, rows // _SIDE)), (stride, (*steps, _SIDE)))
+
+    def layout_a_tv(self) -> Layout:
+        """Return (lane, value) -> m + M k."""
+        return self._operand(self.m, self.a)
+
+    def layout_b_tv(self) -> Layout:
+        """Return (lane, value) -> n + N k."""
+        return self._operand(self.n, self.b)
+
+    def layout_c_tv(self) -> Layout:
+        """Return (lane, value) -> m + M n."""
+        return _result_layout(self.m)
+
+
+@dataclass(frozen=True, slots=True)
+class SWMMAC(MmaOp):
+    """D = A B + D by one wave of 32 lanes, where of each four k of A two are kept.
+
+    A tile of A is (M, K / 2): the kept elements. State ``index``, or the second part of operand A,
+    is an i32 that tells their places: two bits for each kept element of the lane, in order; the
+    first of a pair must have the smaller place. Lane t holds row ``t % 16`` of A (column of B) and
+    a half of k.
+
+    Attributes:
+        m: Rows of A and C: 16.
+        n: Columns of B and C: 16.
+        k: Rows of B.
+        a: Element type of A as MLIR text.
+        b: Element type of B.
+        acc: Element type of C and D.
+        sign_a: Whether integers of A are signed.
+        sign_b: Whether integers of B are signed.
+        clamp: Whether integer results saturate.
+        index_set: Which part of the index counts, where the lane's places take 8 or 16 bits.
+
+    Raises:
+        UserError: No architecture has an instruction of these extents and types.
+    """
+
+    prefix: ClassVar[str] = "swmmac"
+    state: ClassVar[Mapping[str, str]] = MappingProxyType({"index": "i32"})
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    acc: str
+    sign_a: bool = True
+    sign_b: bool = True
+    clamp: bool = False
+    index_set: int = 0
+
+    def __post_init__(self) -> None:
+        _check_types("SWMMAC", self.a, self.b, self.acc)
+        wanted = (32, 64) if self.a == "i4" else (32,)
+        if not (self.m == self.n == _SIDE and self.k in wanted):
+            raise bad_shape(
+                "SWMMAC", (self.m, self.n, self.k), "m = n = 16 with k = 32, or 64 for i4"
+            )
+        check_choice("SWMMAC", "index_set", self.index_set, tuple(range(64 // self.k)))
+
+    @property
+    def instruction_mnk(self) -> tuple[int, int, int, int]:
+        """Extents m, n, k of the instruction's blocks, and their number."""
+        return self.m, self.n, self.k, 1
+
+    @property
+    def shape_mnk(self) -> tuple[int, int, int]:
+        """Extents of one instruction."""
+        return self.m, self.n, self.k
+
+    @property
+    def elements(self) -> tuple[str, str, str, str]:
+        """Element types of A, B, C and D."""
+        return self.a, self.b, self.acc, self.acc
+
+    def columns_per_place(self, operand: str) -> int:
+        """See `MmaOp.columns_per_place`."""
+        return 2 if operand == "A" else 1
+
+    def thr_layout(self) -> Layout:
+        """Return the lanes of one wave."""
+        return Layout(_WAVE, 1)
+
+    def layout_a_tv(self) -> Layout:
+        """Return (lane, value) -> m + M (number of the kept element)."""
+        return rows_then_columns(_SIDE, 2, self.k // 4)
+
+    def layout_b_tv(self) -> Layout:
+        """Return (lane, value) -> n + N k."""
+        return rows_then_columns(_SIDE, 2, self.k // 2)
+
+    def layout_c_tv(self) -> Layout:
+        """Return (lane, value) -> m + M n."""
+        return _result_layout(self.m)

@@ -2,14 +2,14 @@
 
 Waits and scheduling (`waits`, `scheduling`, `pipelining`), lane operations (`lanes`; `raw` has them
 under ROCDL's names with a result type first), buffer tensors (`buffers`), copies (`copies`), matrix
-operations (`matrix`), scopes of atomics (`scopes`), and one module per family (`cdna3`, `cdna4`,
+operations (`matrix`), scopes of atomics (`scopes`), and one module per family (`cdna3` to `cdna5`,
 `rdna3`, `rdna4`). To add a function, write it in the module that fits, check the architecture
 through `access.amd_facts`, and export it here.
 """
 
 from __future__ import annotations
 
-from flydsl_rocdl.expr import cdna3, cdna4, rdna3, rdna4
+from flydsl_rocdl.expr import cdna3, cdna4, cdna5, rdna3, rdna4
 from flydsl_rocdl.expr.buffers import (
     BufferCopy,
     BufferCopy8b,
@@ -39,7 +39,7 @@ from flydsl_rocdl.expr.lanes import (
     read_lane,
     update_dpp_word,
 )
-from flydsl_rocdl.expr.matrix import MFMA, WMMA
+from flydsl_rocdl.expr.matrix import MFMA, SMFMAC, SWMMAC, WMMA, MFMA_Scale, WMMAScale
 from flydsl_rocdl.expr.pipelining import Pipeline, pipeline
 from flydsl_rocdl.expr.raw import ballot, ds_bpermute, readfirstlane, readlane
 from flydsl_rocdl.expr.scheduling import (
@@ -80,6 +80,8 @@ from flydsl_rocdl.expr.waits import (
 
 __all__ = [
     "MFMA",
+    "SMFMAC",
+    "SWMMAC",
     "WMMA",
     "BufferAtomic",
     "BufferAtomicAdd",
@@ -96,12 +98,15 @@ __all__ = [
     "BufferCopyLDS32b",
     "BufferCopyLDS64b",
     "BufferCopyLDS128b",
+    "MFMA_Scale",
     "Pipeline",
     "SyncScope",
+    "WMMAScale",
     "asyncmark",
     "ballot",
     "cdna3",
     "cdna4",
+    "cdna5",
     "ds_bpermute",
     "get_buffer_rsrc",
     "iglp_opt",

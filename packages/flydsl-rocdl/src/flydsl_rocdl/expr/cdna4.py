@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flydsl_rocdl.atoms import memory
 from flydsl_rocdl.expr.copies import BufferLoadAsyncLDS, GlobalLoadAsyncLDS, LDSReadTrans
+from flydsl_rocdl.expr.matrix import MFMA_Scale
 from flydsl_rocdl.expr.waits import s_waitcnt
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LDSReadTrans6_96b",
     "LDSReadTrans8_64b",
     "LDSReadTrans16_64b",
+    "MFMA_Scale",
     "s_waitcnt",
 ]
 

@@ -1,17 +1,21 @@
-"""Matrix operations by shape and element types."""
+"""Matrix operations by shape and element types, for the architecture being compiled for."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from flydsl.errors import TargetError, UserValueError
 from flydsl.expr.ambient import in_trace
 from flydsl.expr.pointers import element_class
-from flydsl_rocdl.arch import ArchFacts, MatrixShape, instruction_type
 from flydsl_rocdl.atoms import mfma, wmma
+from flydsl_rocdl.atoms.checks import instruction_for
 from flydsl_rocdl.expr.access import amd_facts
 
-__all__ = ["MFMA", "WMMA"]
+__all__ = ["MFMA", "SMFMAC", "SWMMAC", "WMMA", "MFMA_Scale", "WMMAScale"]
+
+_Operation = TypeVar("_Operation")
+_REDUCED = "xf32"
+"""Name of f32 operands that are rounded to 10 bits of mantissa."""
 
 
 def MFMA(m: int, n: int, k: int, elem_ab: Any, acc: Any = None) -> mfma.MFMA:  # noqa: N802
@@ -21,18 +25,69 @@ def MFMA(m: int, n: int, k: int, elem_ab: Any, acc: Any = None) -> mfma.MFMA:  #
         m: Rows of A and C.
         n: Columns of B and C.
         k: Columns of A.
-        elem_ab: Element type of A and B, or a pair of both.
-        acc: Element type of C and D; default f32, for integers i32.
+        elem_ab: Element type of A and B, or a pair of both; ``"xf32"`` for f32 that the
+            instruction rounds to 10 bits of mantissa.
+        acc: Element type of C and D; default f32, for integers i32, for f64 f64.
 
     Raises:
         UserError: No instruction has these extents.
         TargetError: The architecture being compiled for has no such instruction.
     """
-    a, b, accumulator = _types(elem_ab, acc)
-    made = mfma.MFMA(m, n, k, a.ir_text, b.ir_text, accumulator)
-    if in_trace():
-        _check(made, amd_facts("MFMA"))
-    return made
+    a, b, accumulator = _texts(elem_ab, acc)
+    return _checked("MFMA", mfma.MFMA(m, n, k, a, b, accumulator))
+
+
+def MFMA_Scale(  # noqa: N802
+    m: int,
+    n: int,
+    k: int,
+    a: Any,
+    b: Any = None,
+    acc: Any = None,
+    *,
+    opsel_a: int = 0,
+    opsel_b: int = 0,
+) -> mfma.MFMA_Scale:
+    """Return the scaled multiply-add of floats of 8, 6 and 4 bits of one wave64.
+
+    Args:
+        m: Rows of A and C.
+        n: Columns of B and C.
+        k: Columns of A.
+        a: Element type of A.
+        b: Element type of B; default that of A.
+        acc: Element type of C and D; default f32.
+        opsel_a: Which byte of state ``scale_a`` counts.
+        opsel_b: Which byte of state ``scale_b`` counts.
+
+    Raises:
+        UserError: No instruction has these extents or types.
+        TargetError: The architecture being compiled for has no such instruction.
+    """
+    first, second, accumulator = _texts((a, a if b is None else b), acc)
+    made = mfma.MFMA_Scale(m, n, k, first, second, accumulator, opsel_a, opsel_b)
+    return _checked("MFMA_Scale", made)
+
+
+def SMFMAC(  # noqa: N802
+    m: int, n: int, k: int, elem_ab: Any, acc: Any = None, *, index_set: int = 0
+) -> mfma.SMFMAC:
+    """Return the sparse multiply-add of one wave64: of each four k of A two are kept.
+
+    Args:
+        m: Rows of A and C.
+        n: Columns of B and C.
+        k: Rows of B.
+        elem_ab: Element type of A and B, or a pair of both.
+        acc: Element type of C and D; default f32, for integers i32.
+        index_set: Which part of state ``index`` counts.
+
+    Raises:
+        UserError: No instruction has these extents or types.
+        TargetError: The architecture being compiled for has no such instruction.
+    """
+    a, b, accumulator = _texts(elem_ab, acc)
+    return _checked("SMFMAC", mfma.SMFMAC(m, n, k, a, b, accumulator, index_set))
 
 
 def WMMA(  # noqa: N802
@@ -44,7 +99,7 @@ def WMMA(  # noqa: N802
     *,
     sign_a: bool | None = None,
     sign_b: bool | None = None,
-    clamp: bool = False,
+    **options: Any,
 ) -> wmma.WMMA:
     """Return the matrix multiply-add of one wave32, laid out as the architecture wants it.
 
@@ -56,54 +111,142 @@ def WMMA(  # noqa: N802
         acc: Element type of C and D; default f32, for integers i32.
         sign_a: Whether the integers of A are signed; default as their type says.
         sign_b: The same for B.
-        clamp: Whether integer results saturate.
+        **options: ``clamp`` (integer results saturate); and on CDNA5 ``mod_c`` (1 for -C, 2 for
+            |C|, 3 for -|C|), ``reuse_a`` and ``reuse_b`` (the next instruction has the same A, B).
 
     Raises:
         UserError: No instruction has these extents, or floats were given a keyword for integers.
         TargetError: The architecture being compiled for has no such instruction.
     """
-    a, b, accumulator = _types(elem_ab, acc)
-    if not a.is_integer and (sign_a is not None or sign_b is not None or clamp):
-        raise UserValueError(
-            "sign_a, sign_b and clamp are for integers",
-            code="FLY-U630",
-            value=a.__name__,
-        )
+    a, b, accumulator = _texts(elem_ab, acc)
+    signs = _signs(elem_ab, (sign_a, sign_b), bool(options.get("clamp")))
+    _known("WMMA", options, ("clamp", "mod_c", "reuse_a", "reuse_b"))
     facts = amd_facts("WMMA")
     made = wmma.WMMA(
         m,
         n,
         k,
-        a.ir_text,
-        b.ir_text,
+        a,
+        b,
         accumulator,
         2 if "wmma-copies" in facts.has else 1,
-        bool(a.signed if sign_a is None else sign_a),
-        bool(b.signed if sign_b is None else sign_b),
-        clamp,
+        *signs,
+        interleaved="wmma-reuse" in facts.has,
+        **options,
     )
-    _check(made, facts)
-    return made
+    return _checked("WMMA", made)
 
 
-def _types(elem_ab: Any, acc: Any) -> tuple[Any, Any, str]:
-    """Return the element classes of A and B, and the accumulator's type as MLIR text."""
-    pair = elem_ab if isinstance(elem_ab, tuple) else (elem_ab, elem_ab)
-    a, b = (element_class(e) for e in pair)
-    if acc is None:
-        return a, b, "i32" if a.is_integer else "f32"
-    return a, b, element_class(acc).ir_text
+def WMMAScale(  # noqa: N802
+    m: int, n: int, k: int, a: Any, b: Any = None, acc: Any = None, **options: Any
+) -> wmma.WMMAScale:
+    """Return the scaled multiply-add of floats of 8, 6 and 4 bits of one wave32.
+
+    Args:
+        m: Rows of A and C.
+        n: Columns of B and C.
+        k: Columns of A.
+        a: Element type of A.
+        b: Element type of B; default that of A.
+        acc: Element type of C and D; default f32.
+        **options: ``opsel_a``, ``opsel_b`` (which half of the wave supplies the scales),
+            ``block_size`` (k of one scale, 32 or 16), ``mod_c``, ``reuse_a``, ``reuse_b``.
+
+    Raises:
+        UserError: No instruction has these extents or types.
+        TargetError: The architecture being compiled for has no such instruction.
+    """
+    first, second, accumulator = _texts((a, a if b is None else b), acc)
+    names = ("opsel_a", "opsel_b", "block_size", "mod_c", "reuse_a", "reuse_b")
+    _known("WMMAScale", options, names)
+    return _checked("WMMAScale", wmma.WMMAScale(m, n, k, first, second, accumulator, **options))
 
 
-def _check(operation: mfma.MFMA | wmma.WMMA, facts: ArchFacts) -> None:
-    family = operation.prefix
-    a, b = (instruction_type(e, family) for e in (operation.a, operation.b))
-    wanted = MatrixShape(operation.m, operation.n, operation.k, a, b, operation.acc, "")
-    known = [str(shape) for shape in facts.matrix if shape.family == family]
-    if str(wanted) not in known:
-        name = family.upper()
+def SWMMAC(  # noqa: N802
+    m: int,
+    n: int,
+    k: int,
+    elem_ab: Any,
+    acc: Any = None,
+    *,
+    sign_a: bool | None = None,
+    sign_b: bool | None = None,
+    **options: Any,
+) -> wmma.SWMMAC:
+    """Return the sparse multiply-add of one wave32: of each four k of A two are kept.
+
+    Args:
+        m: Rows of A and C.
+        n: Columns of B and C.
+        k: Rows of B.
+        elem_ab: Element type of A and B, or a pair of both.
+        acc: Element type of C and D; default f32, for integers i32.
+        sign_a: Whether the integers of A are signed; default as their type says.
+        sign_b: The same for B.
+        **options: ``clamp`` (integer results saturate), ``index_set`` (which part of ``index``
+            counts).
+
+    Raises:
+        UserError: No instruction has these extents, or floats were given a keyword for integers.
+        TargetError: The architecture being compiled for has no such instruction, or how its
+            operands lie in the lanes is not published.
+    """
+    if in_trace() and "wmma-reuse" in amd_facts("SWMMAC").has:
         raise TargetError(
-            f"{facts.name} has no matrix instruction {wanted} for {name}",
+            "how the operands of this architecture's SWMMAC lie in lanes is not published",
             code="FLY-T634",
-            allowed=", ".join(known) or f"none: this architecture has no {name}",
+            value=f"{m}x{n}x{k}",
+            hint="the builders fx.rocdl.swmmac_… take registers as they are",
         )
+    a, b, accumulator = _texts(elem_ab, acc)
+    signs = _signs(elem_ab, (sign_a, sign_b), bool(options.get("clamp")))
+    _known("SWMMAC", options, ("clamp", "index_set"))
+    return _checked("SWMMAC", wmma.SWMMAC(m, n, k, a, b, accumulator, *signs, **options))
+
+
+def _pair(elem_ab: Any) -> tuple[Any, Any]:
+    return elem_ab if isinstance(elem_ab, tuple) else (elem_ab, elem_ab)
+
+
+def _texts(elem_ab: Any, acc: Any) -> tuple[str, str, str]:
+    """Return the element types of A, B and C as MLIR text."""
+    a, b = (
+        e if isinstance(e, str) and e == _REDUCED else element_class(e).ir_text
+        for e in _pair(elem_ab)
+    )
+    if acc is not None:
+        return a, b, element_class(acc).ir_text
+    if a == "f64":
+        return a, b, "f64"
+    return a, b, "i32" if a.startswith("i") else "f32"
+
+
+def _signs(elem_ab: Any, asked: tuple[bool | None, bool | None], clamp: bool) -> tuple[bool, bool]:
+    """Return whether A and B are signed; floats take none of the integers' keywords."""
+    classes = [element_class(e) for e in _pair(elem_ab)]
+    if not classes[0].is_integer and (asked != (None, None) or clamp):
+        raise UserValueError(
+            "sign_a, sign_b and clamp are for integers",
+            code="FLY-U630",
+            value=classes[0].__name__,
+        )
+    a, b = (bool(c.signed if s is None else s) for c, s in zip(classes, asked, strict=True))
+    return a, b
+
+
+def _known(name: str, options: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    for option in options:
+        if option not in allowed:
+            raise UserValueError(
+                f"{name} has no such option",
+                code="FLY-U630",
+                value=option,
+                allowed=", ".join(allowed),
+            )
+
+
+def _checked(name: str, operation: _Operation) -> _Operation:
+    """Return `operation` unless the architecture being compiled for lacks it."""
+    if in_trace():
+        instruction_for(amd_facts(name), operation)
+    return operation

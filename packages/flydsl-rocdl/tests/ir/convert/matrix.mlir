@@ -1,4 +1,4 @@
-// TARGETS: gfx942 gfx950
+// TARGETS: gfx942
 
 !f16 = !fly.mma_atom<"mfma<16,16,16,f16,f16,f32>">
 !bf16 = !fly.mma_atom<"mfma<32,32,8,bf16,bf16,f32>">

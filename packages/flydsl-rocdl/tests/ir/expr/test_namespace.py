@@ -189,17 +189,19 @@ def test_matrix_operations_are_checked_for_the_architecture(tracing: Tracing) ->
 def test_wave_matrix_operations_are_laid_out_for_the_architecture(tracing: Tracing) -> None:
     with tracing("gfx1100"):
         assert str(rocdl.WMMA(16, 16, 16, Float16)) == (
-            "wmma<16,16,16,f16,f16,f32,2,True,True,False>"
+            "wmma<16,16,16,f16,f16,f32,2,True,True,False,False,0,False,False>"
         )
         mixed = rocdl.WMMA(16, 16, 16, (Uint8, Int8), clamp=True)
-        assert str(mixed) == "wmma<16,16,16,i8,i8,i32,2,False,True,True>"
+        assert str(mixed) == "wmma<16,16,16,i8,i8,i32,2,False,True,True,False,0,False,False>"
         with pytest.raises(TargetError, match="no matrix instruction 16x16x16 fp8"):
             rocdl.WMMA(16, 16, 16, Float8E4M3FN)
         with pytest.raises(UserValueError, match="are for integers"):
             rocdl.WMMA(16, 16, 16, Float16, sign_a=True)
     with tracing("gfx1201"):
         small = rocdl.WMMA(16, 16, 16, (Float8E4M3FN, Float8E5M2))
-        assert str(small) == "wmma<16,16,16,f8E4M3FN,f8E5M2,f32,1,True,True,False>"
+        assert (
+            str(small) == "wmma<16,16,16,f8E4M3FN,f8E5M2,f32,1,True,True,False,False,0,False,False>"
+        )
         unsigned = rocdl.WMMA(16, 16, 16, Int8, sign_a=False)
         assert (unsigned.sign_a, unsigned.sign_b) == (False, True)
     with tracing("gfx942"), pytest.raises(TargetError, match="WMMA") as caught:

@@ -17,7 +17,7 @@ def test_an_architecture_is_known_under_its_own_name(name: str) -> None:
     assert facts.name == name
     assert facts.lds.capacity % facts.lds.granule == 0
     assert facts.max_threads_per_block % facts.wave_size == 0
-    assert all(shape.m * shape.n % facts.wave_size == 0 for shape in facts.matrix)
+    assert all(shape.m * shape.n * shape.blocks % facts.wave_size == 0 for shape in facts.matrix)
 
 
 @pytest.mark.parametrize("module", ["gfx942", "gfx950", "gfx11", "gfx12", "gfx1250"])

@@ -35,7 +35,7 @@ def test_results(copies: int) -> None:
 
 def test_text_is_read_back() -> None:
     atom = WMMA(16, 16, 16, "i8", "i8", "i32", 2, False, True, True)
-    assert str(atom) == "wmma<16,16,16,i8,i8,i32,2,False,True,True>"
+    assert str(atom) == "wmma<16,16,16,i8,i8,i32,2,False,True,True,False,0,False,False>"
     assert parse_mma(str(atom)) == atom
     assert atom.shape_mnk == (16, 16, 16)
     assert atom.elements == ("i8", "i8", "i32", "i32")
