@@ -28,7 +28,7 @@ ALIASES: Mapping[str, str] = {
     "flydsl.expr.meta": "flydsl.compat.meta",
     "flydsl.expr.primitive": "flydsl.expr",
     "flydsl.expr.random": "flydsl.ext.philox",
-    "flydsl.expr.struct": "flydsl.expr.structs",
+    "flydsl.expr.struct": "flydsl.expr",
     "flydsl.expr.typing": "flydsl.expr",
     "flydsl.expr.utils.arith": "flydsl.expr.arith",
     "flydsl.ext.random": "flydsl.ext.philox",

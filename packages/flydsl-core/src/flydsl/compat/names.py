@@ -17,7 +17,7 @@ LEGACY: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "flydsl.expr": {
         "ArithValue": (f"{_OPERATIONS}:ArithValue", "numbers of fx (fx.Int32, fx.Float32, …)"),
         "T": ("flydsl.compat.types:T", "numeric classes (fx.Float32) and fx.Vector[dtype, n]"),
-        "constant_vector": (f"{_OPERATIONS}:constant_vector", "fx.Vector.filled"),
+        "constant_vector": (f"{_VECTORS}:constant_vector", "fx.Vector.filled"),
         "index_cast": (f"{_OPERATIONS}:index_cast", "x.to(fx.Int32) or x.to(fx.Index)"),
         "unwrap": (f"{_OPERATIONS}:unwrap", "x.ir_value(), where an IR value is needed at all"),
     },
@@ -26,7 +26,7 @@ LEGACY: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "bitcast": (f"{_OPERATIONS}:bitcast", "x.bitcast(dtype)"),
         "ceildivsi": (f"{_OPERATIONS}:ceildivsi", "fx.ceildiv"),
         "constant": (f"{_OPERATIONS}:constant", "a Python number or fx.Int32(3)"),
-        "constant_vector": (f"{_OPERATIONS}:constant_vector", "fx.Vector.filled"),
+        "constant_vector": (f"{_VECTORS}:constant_vector", "fx.Vector.filled"),
         "ext_f": (f"{_OPERATIONS}:ext_f", "x.to(dtype)"),
         "floordivsi": (f"{_OPERATIONS}:floordivsi", "the operator //"),
         "index_cast": (f"{_OPERATIONS}:index_cast", "x.to(fx.Int32) or x.to(fx.Index)"),

@@ -18,7 +18,6 @@ __all__ = [
     "bitcast",
     "ceildivsi",
     "constant",
-    "constant_vector",
     "ext_f",
     "floordivsi",
     "index_cast",
@@ -102,19 +101,6 @@ def constant(
         index: Whether the type is ``index``.
     """
     return arith.typed_constant(value, Index if index else dtype if type is None else type)
-
-
-def constant_vector(value: Any, dtype: Any) -> Vector:
-    """Return a vector with one number in every element.
-
-    Args:
-        value: The number.
-        dtype: A vector type (``fx.Vector[dtype, n]`` or an IR vector type).
-    """
-    from flydsl.compat.vectors import vector_type
-
-    kind = vector_type(dtype)
-    return Vector.filled(kind.shape, value, kind.dtype)
 
 
 def index_cast(dtype: Any, value: Any = None) -> Any:

@@ -14,6 +14,7 @@ from flydsl.expr.vector import Vector, VectorAlias, vector_alias
 __all__ = [
     "bitcast",
     "broadcast",
+    "constant_vector",
     "extract",
     "from_elements",
     "insert",
@@ -83,6 +84,17 @@ def broadcast(kind: Any, value: Any) -> Vector:
     """Return a vector with one number in every element."""
     found = vector_type(kind)
     return Vector.filled(found.shape, as_value(value), found.dtype)
+
+
+def constant_vector(value: Any, dtype: Any) -> Vector:
+    """Return a vector with one number in every element.
+
+    Args:
+        value: The number.
+        dtype: A vector type (``fx.Vector[dtype, n]`` or an IR vector type).
+    """
+    kind = vector_type(dtype)
+    return Vector.filled(kind.shape, value, kind.dtype)
 
 
 def bitcast(kind: Any, value: Any) -> Vector:

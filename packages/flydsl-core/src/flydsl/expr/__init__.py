@@ -15,6 +15,7 @@ the list here. Namespaces such as ``fx.rocdl`` come from plugins, on first use.
 from __future__ import annotations
 
 # ruff: noqa: A004, I001  (the public API has names of builtins; the lists are packed)
+import sys
 from typing import TYPE_CHECKING, Any
 
 
@@ -184,6 +185,10 @@ __all__ = [
     "thread_idx", "tile_to_shape", "tiled_divide", "tiled_product", "to_llvm_ptr", "trunc", "union",
     "vector", "weakly_congruent", "zeros_like", "zipped_divide", "zipped_product",
 ]  # fmt: skip
+
+# Importing the path flydsl.expr.struct would put its module in the place of the decorator. A module
+# that is loaded already is only looked up.
+sys.modules.setdefault(f"{__name__}.struct", sys.modules[__name__])
 
 _PLAIN = frozenset({"Basis", "ComposedLayout", "CoordSwizzle", "E", "Layout", "Swizzle", "Tile"})
 

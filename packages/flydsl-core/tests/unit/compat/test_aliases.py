@@ -111,3 +111,23 @@ def test_settings_as_attributes():
         assert env.compile.target == "gfx942"
     with pytest.raises(AttributeError, match="enable_cache"):
         _ = env.runtime.enable_cash
+
+
+def test_every_public_path_leaves_the_names_of_fx_alone(environment):
+    # Two orders: the paths first, and fx first.
+    run = environment.run(
+        """
+        import importlib, sys, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from flydsl.compat import PUBLIC_PATHS
+        from flydsl.expr.struct import struct as first
+        import flydsl.expr as fx
+        before = {name: getattr(fx, name) for name in fx.__all__}
+        assert fx.struct is first
+        for path in PUBLIC_PATHS:
+            importlib.import_module(path)
+        assert all(getattr(fx, name) is value for name, value in before.items())
+        assert sys.modules["flydsl.expr.struct"].Storage is not None
+        """
+    )
+    assert run.returncode == 0, run.stderr
