@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from flydsl.errors import UserIndexError, UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
-from flydsl.expr.emit import constant, emit
+from flydsl.expr.emit import emit
 from flydsl.expr.numeric import BY_TEXT, Boolean, Index, Numeric, as_numeric, common_type, fold
-from flydsl.expr.numeric.base import is_numeric_class, laned
+from flydsl.expr.numeric.base import is_numeric_class, laned, literal
 from flydsl.expr.numeric.convert import convert_value
 from flydsl.expr.numeric.divide import absolute, negate, quotient_type
 from flydsl.expr.numeric.operators import emit_arithmetic, emit_comparison
@@ -123,7 +123,7 @@ def splat(value: Any, dtype: type[Numeric], count: int) -> IRValue:
     scalar = dtype(value) if not isinstance(value, Numeric) else number.to(dtype)
     kind = laned(dtype, count)
     if scalar.is_static():
-        return constant(require("a vector"), kind.ir_text, scalar.value)
+        return literal(kind, scalar.value)
     return emit("vector.broadcast", kind.ir_type, (scalar.ir_value(),))
 
 

@@ -42,6 +42,7 @@ FACTS = ArchFacts(
             "ds-swizzle",
             "readlane",
             "bf16-cvt",
+            "scaled-cvt",
             "ds-read-tr",
         }
     ),

@@ -160,15 +160,19 @@ def _lower_function(low: Lowering, function: Any) -> None:
     lane_addresses.check(low, function)
     async_groups.lower(low, function)
     work = _collect(low, function)
+    replaced: list[Any] = []
     for op, operand_types in work:
         low.op, low.operand_types = op, operand_types
         low.b.at(op)
         with _located(op):
             replacements = RULES[op.name](low, op)
+        if replacements is None:
+            continue
+        replaced.append(op)
         if replacements:
             for old, new in zip(op.results, replacements, strict=True):
                 old.replace_all_uses_with(new)
-    for op, _ in reversed(work):
+    for op in reversed(replaced):
         op.erase()
     _set_function_type(low, function)
 

@@ -29,7 +29,7 @@ DYNAMIC_LDS = "__fly_dynamic_lds"
 """Symbol of the external array that stands for the dynamic LDS of a launch."""
 
 Op: TypeAlias = Any
-Rule: TypeAlias = "Callable[[Lowering, Op], list[Value]]"
+Rule: TypeAlias = "Callable[[Lowering, Op], list[Value] | None]"
 
 _RULES: dict[str, Rule] = {}
 RULES: Mapping[str, Rule] = MappingProxyType(_RULES)
@@ -125,7 +125,8 @@ class Lowering:
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Register the decorated function as the lowering of the operations called `names`.
 
-    The function gets the lowering and the operation and returns replacements of its results.
+    The function gets the lowering and the operation and returns replacements of its results, or
+    None to leave the operation to the upstream conversion.
     """
 
     def register(function: Rule) -> Rule:

@@ -6,7 +6,17 @@ import importlib
 
 __all__ = ["load"]
 
-_MODULES = ("copies", "ids", "integers", "mathops", "matrix", "memory_model", "pointers", "shuffle")
+_MODULES = (
+    "copies",
+    "floats",
+    "ids",
+    "integers",
+    "mathops",
+    "matrix",
+    "memory_model",
+    "pointers",
+    "shuffle",
+)
 
 
 def load() -> None:

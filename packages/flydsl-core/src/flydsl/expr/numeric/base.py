@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import IRType, IRValue, require
-from flydsl.expr.emit import constant
+from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.formats import FloatFormat
 
-__all__ = ["Numeric", "NumericMeta", "dynamic_use", "is_numeric_class", "laned", "like", "named"]
+__all__ = [
+    "Numeric",
+    "NumericMeta",
+    "dynamic_use",
+    "is_numeric_class",
+    "laned",
+    "like",
+    "literal",
+    "named",
+]
 
 N = TypeVar("N", bound="Numeric")
 
@@ -133,9 +142,7 @@ class Numeric(metaclass=NumericMeta):
             UserRuntimeError: Static, and nothing is being traced.
         """
         value = self.value
-        if isinstance(value, (int, float)):
-            return constant(require("a constant"), self.ir_text, value)
-        return value
+        return literal(type(self), value) if isinstance(value, (int, float)) else value
 
     def __fly_values__(self) -> list[IRValue]:
         return [self.ir_value()]
@@ -196,6 +203,18 @@ def is_numeric_class(value: object) -> TypeGuard[type[Numeric]]:
 def like(kind: type[Numeric], text: str) -> str:
     """Return the scalar IR type `text`, as a vector where `kind` has lanes."""
     return f"vector<{kind.lanes}x{text}>" if kind.lanes else text
+
+
+def literal(kind: type[Numeric], value: int | float) -> IRValue:
+    """Emit a constant of a class (in every lane); floats must be exact in it.
+
+    LLVM has no floats of less than 16 bits, so those are constants of their bits.
+    """
+    session = require("a constant")
+    if kind.format is None or kind.width >= 16:
+        return constant(session, kind.ir_text, value)
+    bits = constant(session, like(kind, f"i{kind.width}"), kind.format.encode(value))
+    return emit("arith.bitcast", session.type(kind.ir_text), (bits,))
 
 
 _HINTS = {

@@ -1,7 +1,7 @@
 """Conversion and bit reinterpretation of numbers, static and dynamic alike.
 
 Rules. Integer to integer: truncate, or extend by the *source's* signedness; static values wrap the
-same way. Integer to float: to nearest, ties to even. Float to integer: towards zero; a static value
+same way. Integer to float: to nearest, ties to even, rounded once. Float to integer: towards zero; a static value
 outside the range is refused, a dynamic one is undefined as in LLVM. Float to float: to nearest even
 unless a rounding mode is given; formats of equal width go through `Float32`. Anything to `Boolean`:
 ``!= 0``.
@@ -16,7 +16,8 @@ from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.attributes import predicate
-from flydsl.expr.numeric.base import Numeric, is_numeric_class, like
+from flydsl.expr.numeric.base import Numeric, is_numeric_class, laned, like, named
+from flydsl.expr.numeric.formats import FloatFormat
 from flydsl.expr.numeric.promote import scalar_from_ir
 
 __all__ = [
@@ -27,8 +28,10 @@ __all__ = [
     "fold_integer",
     "initial_value",
     "limits",
+    "narrowed",
     "resize",
     "rounding",
+    "widened",
 ]
 
 N = TypeVar("N", bound=Numeric)
@@ -85,7 +88,7 @@ def initial_value(kind: type[Numeric], value: object) -> Any:
 
 def _from_python(kind: type[Numeric], value: bool | int | float) -> Any:
     if kind.format is not None:
-        return kind.format.round(float(value))
+        return _rounded(kind.format, value)
     if kind.width == 1:
         return bool(value)
     if isinstance(value, float):
@@ -100,6 +103,10 @@ def _from_python(kind: type[Numeric], value: bool | int | float) -> Any:
             hint="convert explicitly to wrap: fx.Int64(value).to(...)",
         )
     return int(value)
+
+
+def _rounded(form: FloatFormat, value: bool | int | float) -> float:
+    return form.round(value) if isinstance(value, float) else form.round_integer(int(value))
 
 
 def _truncated(kind: type[Numeric], value: float) -> int:
@@ -124,7 +131,8 @@ def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
         x: The number.
         kind: The wanted class.
         rounding_mode: For a dynamic float that becomes a narrower float: one of
-            `ROUNDING_MODES` (a string or an enum member of that value). Ignored when widening.
+            `ROUNDING_MODES` (a string or an enum member of that value). Ignored where every value
+            of the source is one of `kind`.
 
     Raises:
         UserTypeError: `kind` is not a numeric class; a rounding mode where none applies.
@@ -170,12 +178,13 @@ def rounding(source: type[Numeric], kind: type[Numeric], mode: object) -> str | 
         raise UserValueError(
             "no such rounding mode", code="FLY-U205", value=mode, allowed=", ".join(ROUNDING_MODES)
         )
-    return str(text) if kind.width < source.width else None
+    assert source.format is not None and kind.format is not None
+    return None if kind.format.holds(source.format) else str(text)
 
 
 def _fold(source: type[Numeric], kind: type[Numeric], value: Any) -> Any:
     if kind.format is not None:
-        return kind.format.round(float(value))
+        return _rounded(kind.format, value)
     if kind.width == 1:
         return value != 0
     if source.is_float:
@@ -196,10 +205,7 @@ def convert_value(
         if source.is_index:
             value = emit("arith.index_castui", session.type(like(kind, "i64")), [value])
         name = "arith.sitofp" if source.signed and source.width > 1 else "arith.uitofp"
-        if kind.width >= 16:
-            return emit(name, session.type(kind.ir_text), [value])
-        wide = emit(name, session.type(like(kind, "f32")), [value])
-        return emit("arith.truncf", session.type(kind.ir_text), [wide])
+        return emit(name, session.type(kind.ir_text), [value])
     if kind.is_integer:
         if source.width < 16:
             value = emit("arith.extf", session.type(like(kind, "f32")), [value])
@@ -211,15 +217,35 @@ def convert_value(
     return _resize_float(source, kind, value, mode)
 
 
+def widened(x: Numeric) -> Numeric:
+    """Return a float (lanes too) as `Float32`."""
+    kind = type(x)
+    single = laned(named("Float32"), kind.lanes) if kind.lanes else named("Float32")
+    if x.is_static():
+        return single.static(x.value)
+    return single.wrap(convert_value(kind, single, x.value, None))
+
+
+def narrowed(kind: type[N], x: Numeric) -> N:
+    """Return a run-time `Float32` (lanes too) rounded to a narrower class."""
+    return kind.wrap(convert_value(type(x), kind, x.ir_value(), None))
+
+
 def _resize_float(
     source: type[Numeric], kind: type[Numeric], value: IRValue, mode: str | None
 ) -> Any:
     session = require("a conversion")
     result = session.type(kind.ir_text)
-    if kind.width > source.width:
+    single = session.type(like(kind, "f32"))
+    if source.width < 16 or kind.width == source.width:
+        # Formats whose values overlap only partly meet in Float32, which holds both.
+        value = emit("arith.extf", single, [value])
+        if kind.width == 32:
+            return value
+        if kind.width > 32:
+            return emit("arith.extf", result, [value])
+    elif kind.width > source.width:
         return emit("arith.extf", result, [value])
-    if kind.width == source.width:
-        value = emit("arith.extf", session.type(like(kind, "f32")), [value])
     attributes = None
     if mode is not None:
         code = ROUNDING_MODES.index(mode)
@@ -229,6 +255,9 @@ def _resize_float(
 
 def _nonzero(source: type[Numeric], value: IRValue) -> Any:
     session = require("a conversion")
+    if source.is_float and source.width < 16:
+        wide = widened(source.wrap(value))
+        source, value = type(wide), wide.value
     zero = constant(session, source.ir_text, 0.0 if source.is_float else 0)
     name = "arith.cmpf" if source.is_float else "arith.cmpi"
     attributes = {"predicate": predicate(13 if source.is_float else 1)}  # une, ne

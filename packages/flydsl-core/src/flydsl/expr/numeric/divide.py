@@ -8,8 +8,8 @@ from flydsl.errors import UserTypeError
 from flydsl.expr.ambient import require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.attributes import float_attributes, predicate
-from flydsl.expr.numeric.base import Numeric, laned, like, named
-from flydsl.expr.numeric.convert import convert, convert_value, fold_integer
+from flydsl.expr.numeric.base import Numeric, like, named
+from flydsl.expr.numeric.convert import convert, fold_integer, narrowed, widened
 from flydsl.expr.numeric.promote import common_type
 
 __all__ = ["absolute", "floor_divide", "negate", "power", "quotient_type"]
@@ -79,10 +79,7 @@ def _float_floor(op: str, a: Numeric, b: Numeric) -> Numeric:
     kind = type(a)
     if op == "floordiv" and kind.width < 32:
         # Whole numbers of a half stop at 2048: the steps need more digits than the result.
-        single = named("Float32")
-        wide = laned(single, kind.lanes) if kind.lanes else single
-        p, q = (wide.wrap(convert_value(kind, wide, v.ir_value(), None)) for v in (a, b))
-        return kind.wrap(convert_value(wide, kind, _float_floor(op, p, q).ir_value(), None))
+        return narrowed(kind, _float_floor(op, widened(a), widened(b)))
     x, y, result, flags = a.ir_value(), b.ir_value(), kind.ir_type, float_attributes()
     session = require("%")
     flag = session.type(like(kind, "i1"))
@@ -143,6 +140,8 @@ def power(a: Numeric, b: Numeric) -> Numeric:
     if b.is_static() and b.is_integer and 0 < b.value <= 16:
         kind = common if a.is_integer else type(a)
         return _multiplied(convert(a, kind), int(b.value))
+    if common.is_float and common.width < 16:
+        return narrowed(common, power(widened(convert(a, common)), widened(convert(b, common))))
     if a.is_float and b.is_integer:
         kind = type(a)
         operands = (a.ir_value(), b.ir_value())
@@ -163,6 +162,8 @@ def _static_power(common: type[Numeric], a: Numeric, b: Numeric) -> Numeric:
 
 def _multiplied(a: Numeric, exponent: int) -> Numeric:
     kind = type(a)
+    if kind.is_float and kind.width < 16:
+        return narrowed(kind, _multiplied(widened(a), exponent))
     name = "arith.mulf" if kind.is_float else "arith.muli"
     flags = float_attributes() if kind.is_float else None
 
@@ -195,10 +196,14 @@ def negate(a: Numeric) -> Numeric:
             hint="use `not x`, `~x` or x.to(fx.Int32)",
         )
     if a.is_static():
-        return kind.static(fold_integer(kind, -a.value) if kind.is_integer else -a.value)
+        return (
+            kind.rounded(-a.value) if kind.is_float else kind.static(fold_integer(kind, -a.value))
+        )
     if kind.is_integer:
         zero = constant(require("-"), kind.ir_text, 0)
         return kind.wrap(emit("arith.subi", kind.ir_type, (zero, a.value)))
+    if kind.width < 16:
+        return narrowed(kind, negate(widened(a)))
     return kind.wrap(emit("arith.negf", kind.ir_type, (a.value,), float_attributes()))
 
 
@@ -215,4 +220,6 @@ def absolute(a: Numeric) -> Numeric:
         return a
     if a.is_static():
         return kind.static(fold_integer(kind, abs(a.value)) if kind.is_integer else abs(a.value))
+    if kind.is_float and kind.width < 16:
+        return narrowed(kind, absolute(widened(a)))
     return kind.wrap(emit("math.absf" if kind.is_float else "math.absi", kind.ir_type, (a.value,)))

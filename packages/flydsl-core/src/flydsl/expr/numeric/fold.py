@@ -7,6 +7,7 @@ from typing import Any
 
 from flydsl.expr.numeric.base import Numeric
 from flydsl.expr.numeric.convert import fold_integer
+from flydsl.expr.numeric.formats import FORMATS, FloatFormat
 
 __all__ = ["all_ones", "binary", "compare"]
 
@@ -18,6 +19,8 @@ def binary(op: str, kind: type[Numeric], a: Any, b: Any) -> Any:
         ZeroDivisionError: Integer division by zero.
     """
     if kind.format is not None:
+        if op == "floordiv":
+            return kind.format.round(_floor_quotient(kind.format, a, b))
         return kind.format.round(_float(op, a, b))
     return fold_integer(kind, _integer(op, kind, int(a), int(b)))
 
@@ -79,13 +82,6 @@ def _float(op: str, a: float, b: float) -> float:
         return a * b
     if op == "div":
         return _quotient(a, b)
-    if op == "floordiv":
-        quotient = _quotient(a, b)
-        return (
-            quotient
-            if math.isnan(quotient) or math.isinf(quotient)
-            else float(math.floor(quotient))
-        )
     return _modulo(a, b)
 
 
@@ -95,6 +91,24 @@ def _quotient(a: float, b: float) -> float:
     if a == 0.0 or math.isnan(a):
         return math.nan
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _floor_quotient(form: FloatFormat, a: float, b: float) -> float:
+    """Return ``a // b`` by the steps that a device takes, each rounded as it rounds."""
+    step = (FORMATS["f32"] if form.width < 32 else form).round
+    plain = step(_quotient(a, b))
+    if b == 0.0 or math.isnan(plain) or math.isinf(a):
+        return plain if b == 0.0 else math.nan
+    rest = math.fmod(a, b)
+    whole = step(_quotient(step(a - rest), b))
+    if rest != 0.0 and (rest < 0.0) != (b < 0.0):
+        whole = step(whole - 1.0)
+    if math.isinf(whole):
+        return whole
+    found = float(math.floor(whole))
+    if whole - found > 0.5:
+        found = step(found + 1.0)
+    return found if found != 0.0 else math.copysign(0.0, plain)
 
 
 def _modulo(a: float, b: float) -> float:

@@ -90,6 +90,33 @@ class FloatFormat:
             return 0.0
         return math.copysign(magnitude, value)
 
+    def round_integer(self, value: int) -> float:
+        """Return an integer of any size rounded once (``float(value)`` would round before).
+
+        Raises:
+            UserValueError: As `round`.
+        """
+        extra = abs(value).bit_length() - 53
+        if extra <= 0 or self.name == "f64":
+            return self.round(float(value))
+        # Set the last of 53 digits if anything is lost: rounding that rounds right.
+        digits = abs(value) >> extra
+        digits |= digits << extra != abs(value)
+        return self.round(math.copysign(math.ldexp(float(digits), extra), value))
+
+    def holds(self, other: FloatFormat) -> bool:
+        """Return whether every finite value of `other` is a value of this format."""
+        if self is other:
+            return True
+        if self.specials == "scale":
+            return False
+        least = self._lowest_exponent() - self.mantissa_bits
+        return (
+            self.mantissa_bits >= other.mantissa_bits
+            and self.largest >= other.largest
+            and least <= other._lowest_exponent() - other.mantissa_bits
+        )
+
     def encode(self, value: float) -> int:
         """Return the code of `value`, which is rounded first."""
         value = self.round(value)

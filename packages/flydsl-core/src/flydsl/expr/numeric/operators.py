@@ -3,7 +3,8 @@
 Integer ``//`` and ``%`` floor, as in Python, for static and dynamic operands alike; unsigned forms
 are used for unsigned classes. Float ``//`` is ``floor(a / b)`` and ``%`` has the divisor's sign.
 Integer ``/`` computes in `Float32` (`Float64` above 32 bits). Shifts by the width or more are
-undefined, as in LLVM, unless both operands are static.
+undefined, as in LLVM, unless the count is static. Floats of less than 16 bits compute in `Float32`
+and round.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from flydsl.expr.ambient import require
 from flydsl.expr.emit import emit
 from flydsl.expr.numeric import divide, fold
 from flydsl.expr.numeric.attributes import float_attributes, predicate
-from flydsl.expr.numeric.base import Numeric, like, named
-from flydsl.expr.numeric.convert import bitcast, convert, initial_value
+from flydsl.expr.numeric.base import Numeric, like, literal, named
+from flydsl.expr.numeric.convert import bitcast, convert, initial_value, narrowed, widened
 from flydsl.expr.numeric.promote import as_operand, common_type
 
 __all__ = ["Arithmetic", "arithmetic", "compare", "emit_arithmetic", "emit_comparison", "select"]
@@ -80,8 +81,16 @@ def arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
 def emit_arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
     """Emit a binary operation on two numerics of one class (scalars or lanes)."""
     common = type(a)
+    if common.is_float and common.width < 16:
+        # Computed in Float32 and rounded once more, which never changes a result this narrow.
+        return narrowed(common, emit_arithmetic(op, widened(a), widened(b)))
     if op in ("floordiv", "mod"):
         return divide.floor_divide(op, a, b)
+    if op in ("shl", "shr") and b.is_static():
+        if b.value >= common.width:
+            return _shifted_out(op, a)
+        if b.value < 0:
+            raise ValueError("negative shift count")  # as Python
     names = _NAMES[op]
     if common.is_float:
         result = emit(names[2], common.ir_type, (a.ir_value(), b.ir_value()), float_attributes())
@@ -89,6 +98,14 @@ def emit_arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
         name = names[0] if common.signed and common.width > 1 else names[1]
         result = emit(name, common.ir_type, (a.ir_value(), b.ir_value()))
     return common.wrap(result)
+
+
+def _shifted_out(op: str, a: Numeric) -> Numeric:
+    """Shift by the width or more: zero, or copies of the sign."""
+    kind = type(a)
+    if op == "shl" or not kind.signed or kind.width == 1:
+        return kind.wrap(literal(kind, 0))
+    return emit_arithmetic("shr", a, kind.static(kind.width - 1))
 
 
 def compare(op: str, a: Numeric, b: Numeric) -> Numeric:
@@ -104,6 +121,8 @@ def compare(op: str, a: Numeric, b: Numeric) -> Numeric:
 def emit_comparison(op: str, a: Numeric, b: Numeric) -> Any:
     """Emit a comparison of two numerics of one class (scalars or lanes); return the IR value."""
     common = type(a)
+    if common.is_float and common.width < 16:
+        return emit_comparison(op, widened(a), widened(b))
     signed, unsigned, real = _PREDICATES[op]
     if common.is_float:
         attributes = {"predicate": predicate(real), **(float_attributes() or {})}
