@@ -100,6 +100,24 @@ def _scaled_once(
     return v.select(v.bit_and(middle, onward), moved, result)
 
 
+def _sum_to_odd(v: VectorApi, a: Value, b: Value, c: Value) -> Value:
+    """Return ``a * b + c`` of single-precision numbers in double, rounded to odd.
+
+    The product is exact. Rounding to nearest could reach the middle of two single-precision
+    numbers, from which rounding again may go the wrong way; a last digit that is set cannot.
+    """
+    product = v.mul(a, b)
+    total = v.add(product, c)
+    part = v.sub(total, product)
+    error = v.add(v.sub(product, v.sub(total, part)), v.sub(c, part))
+    bits = v.cast(total, U64)
+    even = v.eq(v.bit_and(bits, 1), 0)
+    larger = v.bit_not(v.bit_xor(v.lt(error, 0.0), v.eq(v.shr(bits, 63), 1)))
+    odd = v.select(larger, v.cast(v.add(bits, 1), F64), v.cast(v.sub(bits, 1), F64))
+    inexact = v.lt(0.0, v.abs(error))  # not for infinities and NaN
+    return v.select(v.bit_and(even, inexact), odd, total)
+
+
 def _fmas(form: _Format) -> Callable[..., Value]:
     def call(v: VectorApi, a: Value, b: Value, c: Value, scaled: Value) -> Value:
         plain = v.fma(a, b, c)
@@ -107,7 +125,7 @@ def _fmas(form: _Format) -> Callable[..., Value]:
         factor = v.select(large, v.const(F64, form.step), v.const(F64, 1.0 / form.step))
         # Scaling comes before the rounding.
         if form.type is F32:
-            wide = v.fma(*(v.convert(x, F64) for x in (a, b, c)))
+            wide = _sum_to_odd(v, *(v.convert(x, F64) for x in (a, b, c)))
             return v.select(scaled, v.convert(v.mul(wide, factor), F32), plain)
         return v.select(scaled, _scaled_once(v, (a, b, c), plain, factor), plain)
 

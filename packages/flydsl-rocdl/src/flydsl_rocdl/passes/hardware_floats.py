@@ -77,8 +77,8 @@ def _pairs(w: Words, name: str, word: Value, count: int) -> list[Value]:
     out: list[Value] = []
     for at in range(0, count, 2):
         if name == "fp4":
-            operands = (word, b.constant(1.0, "f32"), b.constant(at // 2))
-            pair = b.intrinsic("amdgcn.cvt.scalef32.pk.f32.fp4", kind, operands).result
+            scaled = (word, b.constant(1.0, "f32"), b.constant(at // 2))
+            pair = b.intrinsic("amdgcn.cvt.scalef32.pk.f32.fp4", kind, scaled).result
         else:
             operands = (word, b.constant(at // 2, "i1"))
             pair = b.intrinsic(f"amdgcn.cvt.pk.f32.{name}", kind, operands).result

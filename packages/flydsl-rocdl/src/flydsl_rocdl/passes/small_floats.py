@@ -1,8 +1,8 @@
 """Numbers of 8, 6 and 4 bits in integer arithmetic, for architectures that cannot convert them.
 
-The results are those of the conversion instructions of the architectures that have them: to nearest,
-ties to even; too large becomes infinity where the format has it, else NaN, else the largest value;
-NaN in a format without one becomes the largest value with its sign. ``f8E8M0FNU`` has neither zero
+The results are those of the conversion instructions of the architectures that have them: to
+nearest, ties to even; too large becomes infinity where the format has it, else NaN, else the
+largest value; NaN in a format without one becomes the largest value. ``f8E8M0FNU`` has neither zero
 nor sign: zero and negative numbers become NaN, ties go to the larger power.
 """
 

@@ -167,8 +167,10 @@ def rounded(name: str, values: Any, mode: str = "to_nearest_even") -> Any:
         over = np.abs(out) > largest
         finite = np.isfinite(values)
         inward = {
-            "toward_zero": finite, "downward": finite & (values > 0), "upward": finite & (values < 0)
-        }.get(mode, np.zeros_like(finite))  # fmt: skip
+            "toward_zero": finite,
+            "downward": finite & (values > 0),
+            "upward": finite & (values < 0),
+        }.get(mode, np.zeros_like(finite))
         out = np.where(over, np.copysign(np.where(inward, largest, LONG(beyond)), out), out)
         if form.specials == "scale":
             out = np.maximum(out, LONG(2.0) ** -127)

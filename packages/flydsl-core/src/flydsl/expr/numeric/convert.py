@@ -1,7 +1,7 @@
 """Conversion and bit reinterpretation of numbers, static and dynamic alike.
 
 Rules. Integer to integer: truncate, or extend by the *source's* signedness; static values wrap the
-same way. Integer to float: to nearest, ties to even, rounded once. Float to integer: towards zero; a static value
+same way. Integer to float: to nearest even, rounded once. Float to integer: towards zero; a static value
 outside the range is refused, a dynamic one is undefined as in LLVM. Float to float: to nearest even
 unless a rounding mode is given; formats of equal width go through `Float32`. Anything to `Boolean`:
 ``!= 0``.
@@ -178,7 +178,8 @@ def rounding(source: type[Numeric], kind: type[Numeric], mode: object) -> str | 
         raise UserValueError(
             "no such rounding mode", code="FLY-U205", value=mode, allowed=", ".join(ROUNDING_MODES)
         )
-    assert source.format is not None and kind.format is not None
+    assert source.format is not None
+    assert kind.format is not None
     return None if kind.format.holds(source.format) else str(text)
 
 
@@ -217,17 +218,25 @@ def convert_value(
     return _resize_float(source, kind, value, mode)
 
 
+def _unsigned(kind: type[Numeric]) -> bool:
+    return kind.format is not None and kind.format.specials == "scale"
+
+
 def widened(x: Numeric) -> Numeric:
-    """Return a float (lanes too) as `Float32`."""
+    """Return a float of less than 32 bits (lanes too) in the class that computes for it.
+
+    That is `Float32`, and `Float64` for `Float8E8M0FNU`, whose products leave the range of Float32.
+    """
     kind = type(x)
-    single = laned(named("Float32"), kind.lanes) if kind.lanes else named("Float32")
+    wide = named("Float64" if _unsigned(kind) else "Float32")
+    wide = laned(wide, kind.lanes) if kind.lanes else wide
     if x.is_static():
-        return single.static(x.value)
-    return single.wrap(convert_value(kind, single, x.value, None))
+        return wide.static(x.value)
+    return wide.wrap(convert_value(kind, wide, x.value, None))
 
 
 def narrowed(kind: type[N], x: Numeric) -> N:
-    """Return a run-time `Float32` (lanes too) rounded to a narrower class."""
+    """Return a run-time result of `widened` operands rounded to their class."""
     return kind.wrap(convert_value(type(x), kind, x.ir_value(), None))
 
 

@@ -95,7 +95,8 @@ def _quotient(a: float, b: float) -> float:
 
 def _floor_quotient(form: FloatFormat, a: float, b: float) -> float:
     """Return ``a // b`` by the steps that a device takes, each rounded as it rounds."""
-    step = (FORMATS["f32"] if form.width < 32 else form).round
+    scale = form.specials == "scale"
+    step = (FORMATS["f64" if scale else "f32"] if form.width < 32 else form).round
     plain = step(_quotient(a, b))
     if b == 0.0 or math.isnan(plain) or math.isinf(a):
         return plain if b == 0.0 else math.nan
