@@ -14,8 +14,22 @@ from flydsl.config import scope
 MASKS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 31, 32, 48, 63)
 CASES = tuple(
     [("xor", mask, width) for width in (64, 32, 16) for mask in MASKS if mask < width]
-    + [("up", 3, 64), ("up", 1, 16), ("down", 5, 32), ("down", 1, 8)]
-    + [("idx", 7, 16), ("idx", 40, 64), ("idx", 0, 32)]
+    + [
+        ("up", 3, 64),
+        ("up", 1, 64),
+        ("up", 1, 32),
+        ("down", 5, 32),
+        ("down", 1, 64),
+        ("down", 1, 32),
+    ]
+    + [
+        (mode, by, width)
+        for mode in ("up", "down")
+        for width in (16, 8, 4, 2)
+        for by in range(width)
+    ]
+    + [("idx", 7, 16), ("idx", 40, 64), ("idx", 0, 32), ("idx", 31, 32), ("idx", 5, 8)]
+    + [("idx", lane, width) for width in (4, 2) for lane in range(width)]
 )
 
 

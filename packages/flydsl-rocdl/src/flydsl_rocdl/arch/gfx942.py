@@ -42,5 +42,7 @@ FACTS = ArchFacts(
     features=("sramecc", "xnack"),
     matrix=CDNA3_MATRIX,
     lds_dma_bytes=(1, 2, 4),
-    has=frozenset({"mfma", "dpp", "dpp-row-bcast", "sdwa", "ds-swizzle", "readlane"}),
+    has=frozenset(
+        {"mfma", "dpp", "dpp-row-bcast", "dpp-wave-shift", "sdwa", "ds-swizzle", "readlane"}
+    ),
 )

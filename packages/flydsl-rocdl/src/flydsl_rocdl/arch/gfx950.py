@@ -38,6 +38,7 @@ FACTS = ArchFacts(
             "mfma-scale",
             "dpp",
             "dpp-row-bcast",
+            "dpp-wave-shift",
             "sdwa",
             "ds-swizzle",
             "readlane",

@@ -1,9 +1,11 @@
 """Moving values between the lanes of a wave: ``gpu.shuffle``.
 
 A xor by a constant becomes the cheapest exchange that the architecture has: DPP within rows of 16
-lanes, a lane swap or a row exchange beyond, ``ds_swizzle`` inside 32 lanes; everything else is
-``ds_bpermute`` with the source lane computed. Lanes that take no part give undefined values, as on
-hardware.
+lanes, a lane swap or a row exchange beyond, ``ds_swizzle`` inside 32 lanes. Constant moves up and
+down are DPP within rows, and by one lane over a whole wave where the architecture shifts waves; a
+constant lane is read into a scalar register, or shared by DPP in its quad or row. Everything else
+is ``ds_bpermute`` with the source lane computed. Lanes that take no part give undefined values, as
+on hardware.
 
 Sources for DPP controls and swizzle patterns: the CDNA3 and RDNA3 ISA reference guides.
 """
@@ -22,6 +24,9 @@ _QUAD_PERM = {1: 0xB1, 2: 0x4E, 3: 0x1B}
 """Lane order within four lanes for each xor."""
 _HALF_MIRROR, _MIRROR, _ROW_ROR_8, _ROW_XMASK = 0x141, 0x140, 0x128, 0x160
 _ROW_SHL_4, _ROW_SHR_4 = 0x104, 0x114
+_ROW_SHL, _ROW_SHR, _ROW_SHARE = 0x100, 0x110, 0x150
+_WAVE_SHL_1, _WAVE_SHR_1 = 0x130, 0x138
+_ROW = 16
 _ALL, _EVEN_BANKS, _ODD_BANKS = 0xF, 0x5, 0xA
 _SLT, _SGE = 2, 5
 
@@ -167,6 +172,57 @@ def _source(low: Lowering, mode: str, offset: Value, width: Value) -> tuple[Valu
     return b.select(valid, wanted, lane), valid
 
 
+def _shift(low: Lowering, word: Value, mode: str, distance: int, size: int) -> Value | None:
+    """Return the value `distance` lanes up or down with DPP; where there is none, the own one.
+
+    Within groups smaller than a row the caller replaces what comes from another group.
+    """
+    up = mode == "up"
+    if size <= _ROW and 0 < distance < size:
+        return _shifted(low, word, (_ROW_SHR if up else _ROW_SHL) | distance)
+    wave = low.facts.wave_size
+    if size == wave and distance == 1 and "dpp-wave-shift" in low.facts.has:
+        return _shifted(low, word, _WAVE_SHR_1 if up else _WAVE_SHL_1)
+    return None
+
+
+def _shifted(low: Lowering, word: Value, control: int) -> Value:
+    """Move by DPP, keeping the own value where the source is outside."""
+    return low.b.value(
+        "rocdl.update.dpp", word.type, (word, word),
+        {"dppCtrl": f"{control} : i32", "rowMask": "15 : i32", "bankMask": "15 : i32",
+         "boundCtrl": "false"},
+    )  # fmt: skip
+
+
+def _share(low: Lowering, word: Value, lane: int, size: int) -> Value | None:
+    """Return the value of one constant lane of each group; None when it takes another way."""
+    if size == low.facts.wave_size:
+        return low.b.value("rocdl.readlane", word.type, (word, low.b.constant(lane)))
+    if size in (2, 4):
+        picks = [lane] * 4 if size == 4 else [lane, lane, 2 + lane, 2 + lane]
+        return _dpp(low, word, word, sum(pick << 2 * at for at, pick in enumerate(picks)))
+    if size == _ROW and "row-xmask" in low.facts.has:
+        return _dpp(low, word, word, _ROW_SHARE | lane)
+    return None
+
+
+def _constant_move(
+    low: Lowering, words: list[Value], mode: str, distance: int, size: int
+) -> list[Value] | None:
+    """Return words moved by a constant distance without ``ds_bpermute``, if that is possible."""
+    if mode == "xor" and 0 <= distance < size:
+        return [exchange(low, word, distance) for word in words]
+    if mode in ("up", "down"):
+        moved = [_shift(low, word, mode, distance, size) for word in words]
+    elif mode == "idx":
+        moved = [_share(low, word, distance % size, size) for word in words]
+    else:
+        return None
+    found = [word for word in moved if word is not None]
+    return found if len(found) == len(words) else None
+
+
 @rule("gpu.shuffle")
 def shuffle(low: Lowering, op: Any) -> list[Value]:
     """Exchange values between lanes of groups of `width` lanes."""
@@ -179,9 +235,16 @@ def shuffle(low: Lowering, op: Any) -> list[Value]:
         raise refuse(op, f"a shuffle over {size} lanes does not fit a wave", code="FLY-T632",
                      allowed=f"powers of two up to {wave} on {low.target.arch}")  # fmt: skip
     words, bits = split_words(low, value, op)
-    if mode == "xor" and distance is not None and size is not None and 0 <= distance < size:
-        moved = [exchange(low, word, distance) for word in words]
+    moved = None
+    if distance is not None and size is not None:
+        moved = _constant_move(low, words, mode, distance, size)
+    if moved is not None and mode in ("xor", "idx"):
         valid = b.constant(1, "i1")
+    elif moved is not None:
+        valid = _source(low, mode, offset, width)[1]
+        if size is not None and size < _ROW:
+            pairs = zip(moved, words, strict=True)
+            moved = [b.select(valid, there, own) for there, own in pairs]
     else:
         lane, valid = _source(low, mode, offset, width)
         moved = [permute(low, word, lane) for word in words]
