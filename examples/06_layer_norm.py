@@ -21,7 +21,7 @@ THREADS = 168
 
 
 @fx.struct
-class Norm:
+class Norm(fx.Struct):
     """Parameters of the normalisation of rows."""
 
     columns: fx.Int32

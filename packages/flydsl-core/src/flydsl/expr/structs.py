@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, dataclass
 from types import MappingProxyType
-from typing import Any, dataclass_transform
+from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue
@@ -302,9 +302,11 @@ def _made(
 
 def _decorated(klass: Any, is_union: bool, depth: int = 2) -> Any:
     what = "union" if is_union else "struct"
-    if not isinstance(klass, type) or klass.__bases__ != (object,):
+    if not isinstance(klass, type) or klass.__bases__ not in ((object,), (Struct,)):
         raise UserTypeError(
-            f"fx.{what} decorates a class without base classes", code="FLY-U287", value=klass
+            f"fx.{what} decorates a class without base classes other than fx.Struct",
+            code="FLY-U287",
+            value=klass,
         )
     scope = sys._getframe(depth).f_locals
     dropped = ("__dict__", "__weakref__", "__annotations__")
@@ -328,13 +330,13 @@ def _listed(parameters: Any, what: str, is_union: bool) -> StructType:
     return _made(f"{what}[{shown}]", declared, {"__module__": module}, is_union)
 
 
-@dataclass_transform(frozen_default=True)
 class struct:  # noqa: N801  (the name of the public API)
     """Makes a struct type of a class: its annotations are the fields; methods are kept.
 
     ``fx.struct["x": fx.Float32, "n": fx.Int32]`` and ``fx.struct[fx.Float32, fx.Int32]`` (fields
     ``_0``, ``_1``) make one without a class.
 
+    A class may derive from `Struct`, from which type checkers know that values have any arguments.
     Values are made by position or keyword, compared with ``==``, copied with changes by
     ``replace(field=...)``, and passed to kernels and launchers field by field. They may be carried
     through run-time ``if`` and loops.

@@ -1,5 +1,8 @@
 """Structs as arguments, in memory and through control flow; shared memory and its limits."""
 
+# Type checkers do not know the field types and constructors that the decorator makes.
+# mypy: disable-error-code="valid-type,call-arg"
+
 from __future__ import annotations
 
 import re

@@ -1,5 +1,8 @@
 """Struct and union types: layout, construction, equality, mistakes."""
 
+# Type checkers do not know the field types and constructors that the decorator makes.
+# mypy: disable-error-code="valid-type,call-arg"
+
 from __future__ import annotations
 
 import dataclasses
@@ -20,7 +23,7 @@ class Mixed:
 
 
 @fx.struct
-class Pair:
+class Pair(fx.Struct):
     x: fx.Float32
     y: fx.Float32 = 0.5
 
