@@ -2,13 +2,13 @@
 
 `names` lists legacy names of modules that exist (``fx.T``, ``fx.arith.maxsi``), implemented in
 `operations`, `vectors` and `types`; `shared_memory`, `backends`, `device`, `environment`, `errors`,
-`meta` and `protocol` stand for whole modules. A legacy name warns once per place and names its
-replacement (`notices`). Nothing else in the core uses this package.
+`meta`, `protocol` and `dialects` stand for whole modules. A legacy name warns once per place and
+names its replacement (`notices`). Nothing else in the core uses this package.
 
 `ALIASES` maps such a path to the module that it stands for; the finder in
 `flydsl.plugins.namespaces` serves it, so both paths give one module object. To add one, put it in
 the table; the module must exist, and the parents of the path are made as needed. A path below an
-alias follows it (``flydsl._mlir.dialects.arith`` is ``mlir.dialects.arith``). A path of
+alias follows it (``flydsl._mlir.extras.types`` is ``mlir.extras.types``). A path of
 `PUBLIC_PATHS` that is neither a module nor an alias is refused with a list of what there is.
 """
 
@@ -20,6 +20,7 @@ from flydsl.compat.aliases import (
     PUBLIC_PATHS,
     available,
     is_public,
+    target_of,
     warn_of_path,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "PUBLIC_PATHS",
     "available",
     "is_public",
+    "target_of",
     "warn_of_path",
 ]

@@ -8,11 +8,19 @@ from collections.abc import Mapping
 
 from flydsl.compat.notices import legacy
 
-__all__ = ["ALIASES", "LEGACY_PATHS", "PUBLIC_PATHS", "available", "is_public", "warn_of_path"]
+__all__ = [
+    "ALIASES",
+    "LEGACY_PATHS",
+    "PUBLIC_PATHS",
+    "available",
+    "is_public",
+    "target_of",
+    "warn_of_path",
+]
 
 ALIASES: Mapping[str, str] = {
     "flydsl._mlir": "mlir",
-    "flydsl._mlir.dialects.fly": "flydsl.dialects.fly",
+    "flydsl._mlir.dialects": "flydsl.compat.dialects",
     "flydsl.compiler.ast_rewriter": "flydsl.frontend.rewriter",
     "flydsl.compiler.backends": "flydsl.compat.backends",
     "flydsl.compiler.diagnostics": "flydsl.compat.errors",
@@ -39,6 +47,8 @@ ALIASES: Mapping[str, str] = {
     "flydsl.utils.smem_allocator": "flydsl.compat.shared_memory",
 }
 
+_DIALECTS = "flydsl._mlir.dialects."
+
 LEGACY_PATHS: Mapping[str, str] = {
     "flydsl._mlir": "the operations of flydsl.expr (if, for and range instead of scf)",
     "flydsl.compiler.ast_rewriter": "@flyc.jit and @flyc.kernel, which rewrite by themselves",
@@ -53,7 +63,7 @@ LEGACY_PATHS: Mapping[str, str] = {
 
 PUBLIC_PATHS: tuple[str, ...] = (
     "flydsl._mlir",
-    "flydsl._mlir.dialects.fly",
+    "flydsl._mlir.dialects",
     "flydsl.autotune",
     "flydsl.compiler.ast_rewriter",
     "flydsl.compiler.backends",
@@ -92,6 +102,15 @@ PUBLIC_PATHS: tuple[str, ...] = (
 def is_public(name: str) -> bool:
     """Return whether `name` is a public path or a package above one."""
     return any((path + ".").startswith(name + ".") for path in PUBLIC_PATHS)
+
+
+def target_of(path: str) -> str | None:
+    """Return the module that a path stands for by the table, or None."""
+    found = ALIASES.get(path)
+    if found is None and path.startswith(_DIALECTS):
+        name = path.removeprefix(_DIALECTS)
+        return "flydsl.dialects.fly" if name == "fly" else f"mlir.dialects.{name}"
+    return found
 
 
 def warn_of_path(path: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flydsl.compat.device import check_smem_capacity
 from flydsl.compat.operations import as_value, numeric_class
-from flydsl.diagnostics import user_location
 from flydsl.errors import UserIndexError, UserRuntimeError, UserTypeError, UserValueError
-from flydsl.expr.ambient import KernelScope, SharedUse, require
-from flydsl.expr.emit import located
-from flydsl.expr.numeric import BY_TEXT, Numeric
+from flydsl.expr.ambient import KernelScope, require
+from flydsl.expr.numeric import Int8, Numeric
 from flydsl.expr.pointers import Pointer, add_offset, recast_iter
+from flydsl.expr.shared import scratch
+from flydsl.expr.storage import ArrayType
 from flydsl.layout import Layout
 
 __all__ = ["SmemAllocator", "SmemPtr"]
@@ -160,21 +161,12 @@ class SmemAllocator:
             return self._made[1]
         if self.ptr <= 0:
             raise UserValueError(f"nothing was allocated in {self.name}", code="FLY-U259")
-        from flydsl.compat.device import check_smem_capacity
-        from flydsl.dialects import fly
-        from flydsl.dialects.fly_types import PtrType
-
         if self.arch is not None:
             check_smem_capacity(self.ptr, self.arch)
-        symbol = f"{scope.name}_shared_{len(scope.statics)}"
-        scope.statics.append(symbol)
-        # At the kernel's beginning, so that it is there wherever the base is used.
-        with located(), session.ir.InsertionPoint.at_block_begin(scope.entry):
-            # Loads of neighbours may be joined up to the alignment.
-            size = self._align(self.ptr, _ALIGNMENT)
-            value = fly.alloca(PtrType("i8", "shared", _ALIGNMENT), size, symbol)
-        scope.shared_uses.append(SharedUse(self.name, size, _ALIGNMENT, user_location(), False))
-        base = Pointer(value, None, BY_TEXT["i8"])
+        # It is made at the kernel's beginning, so that it is there wherever the base is used.
+        # Loads of neighbours may be joined up to the alignment.
+        size = self._align(self.ptr, _ALIGNMENT)
+        base: Pointer = scratch(self, ArrayType(Int8, size, _ALIGNMENT)).ptr
         self._made = scope, base, self.ptr
         return base
 

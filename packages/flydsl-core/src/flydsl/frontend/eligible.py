@@ -12,7 +12,7 @@ __all__ = ["RUNTIME", "rewritable"]
 RUNTIME = "_fly_rt"
 """Name by which rewritten code refers to `flydsl.frontend.runtime`."""
 
-_FOREIGN = frozenset({"numpy", "torch", "ml_dtypes", "pytest", "_pytest", "hypothesis"})
+_FOREIGN = frozenset({"mlir", "numpy", "torch", "ml_dtypes", "pytest", "_pytest", "hypothesis"})
 
 
 def rewritable(function: FunctionType) -> bool:

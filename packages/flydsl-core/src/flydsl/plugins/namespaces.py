@@ -81,8 +81,9 @@ class _Finder:
         parent = sys.modules.get(parent_name)
         if parent is not None and parent.__name__ != parent_name:
             table = importlib.import_module(_ALIAS_TABLE)
-            if fullname in table.ALIASES:
-                return _alias(fullname, table.ALIASES[fullname])
+            known = table.target_of(fullname)
+            if known is not None:
+                return _alias(fullname, known)
             # The parent is an alias, so the ordinary finders would load a second copy of the child.
             return _alias(fullname, f"{parent.__name__}.{tail}")
         found = PathFinder.find_spec(fullname, path, target)

@@ -16,7 +16,11 @@ from flydsl.errors import UserError
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from flydsl._mlir import ir
+    from flydsl._mlir.dialects import arith as raw_arith
+    from flydsl._mlir.dialects import fly as raw_fly
     from flydsl._mlir.dialects import scf
+    from flydsl._mlir.extras import types
+    from flydsl._mlir.passmanager import PassManager
     from flydsl.utils.smem_allocator import SmemAllocator, SmemPtr
 
     from flydsl.expr import T, arith, gpu, vector
@@ -170,6 +174,46 @@ def test_shared_memory_allocator_views_survive_loops(arch):
     run(kernel, x, out)
     other = 63 - np.arange(64)
     np.testing.assert_array_equal(out, (x[other] + 3) * 100 + other)
+
+
+def test_a_block_first_used_in_a_loop_that_is_traced_again():
+    allocator = SmemAllocator()
+    array = allocator.allocate_array(fx.Int32, 64)
+
+    @flyc.kernel
+    def kernel(x: fx.Tensor, out: fx.Tensor):
+        tid = fx.thread_idx.x
+        total = 0
+        for i in range(x[0]):
+            array(allocator.get_base()).store(tid + i, [tid])
+            # The first trace takes total for an integer.
+            total = total + 0.5
+        own = fx.SharedAllocator().allocate(fx.Array[fx.Int32, 64])
+        own[tid] = tid * 100
+        fx.gpu.barrier()
+        kept = array(allocator.get_base()).load([63 - tid])
+        out[tid] = own[63 - tid] + kept + (total * 2).to(fx.Int32)
+
+    x, out = np.full(64, 3, np.int32), np.zeros(64, np.int32)
+    run(kernel, x, out)
+    other = 63 - np.arange(64)
+    np.testing.assert_array_equal(out, other * 100 + other + 2 + 3)
+
+
+@flyc.kernel
+def bindings_kernel(x: fx.Tensor, out: fx.Tensor):
+    tid = fx.thread_idx.x
+    four = raw_arith.constant(types.i32(), 4)
+    total = raw_arith.AddIOp(x[tid].ir_value(), four).result
+    place = raw_fly.make_int_tuple(tid.ir_value())
+    raw_fly.memref_store(raw_arith.muli(total, total), out.ir_value(), place)
+
+
+def test_bindings_of_upstream_dialects_and_of_fly():
+    x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    run(bindings_kernel, x, out)
+    np.testing.assert_array_equal(out, (x + 4) ** 2)
+    assert PassManager.parse is not None
 
 
 def test_an_allocator_that_grows_after_its_base_was_taken_is_refused():
