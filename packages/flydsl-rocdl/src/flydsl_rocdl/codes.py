@@ -40,6 +40,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-T610": "The kernel needs more local data share than a workgroup can have.",
         "FLY-T611": "The AMD back end refuses the kernel.",
         "FLY-T612": "waves_per_eu is outside what the architecture can hold.",
+        "FLY-T613": "A kernel that must not spill registers does.",
         "FLY-T620": "Device code refers to a function that nothing defines.",
         "FLY-T621": "The external linker cannot be started.",
         "FLY-T622": "The external linker reports an error.",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flydsl import codegen, mlir
 from flydsl.config import CompileOptions
+from flydsl.diagnostics import PerformanceWarning
 from flydsl.errors import CompilerBug, SourceLocation, TargetError
 from flydsl.expr.extern import EXTERNS
-from flydsl.plugins.payloads import CodeObject
+from flydsl.plugins.payloads import CodeObject, KernelInfo
 from flydsl_rocdl import devlib, hsaco
 from flydsl_rocdl.llvm_options import LLVM_OPTIONS
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, location_of
@@ -23,6 +25,8 @@ __all__ = ["TRIPLE", "emit", "to_llvm_ir"]
 TRIPLE = "amdgcn-amd-amdhsa"
 
 _BACK_END_ERROR = "FLY-T424"
+_SPILLS = "fly_spills"
+"""Attribute of a kernel that says what spills mean: ``warn`` or ``error``."""
 _LIBRARY_ERROR = "FLY-T425"
 _TRANSLATED = frozenset({"llvm", "rocdl"})
 _LIBRARY_CALL = re.compile(r"@(__oc[a-z]+_\w+)")
@@ -165,6 +169,33 @@ def _explain(error: TargetError, module: Any, target: RocdlTarget) -> TargetErro
     )
 
 
+def _check_spills(module: Any, kernels: Sequence[KernelInfo]) -> None:
+    """Warn about spilled registers, or raise, for kernels that ask for it.
+
+    Raises:
+        TargetError: A kernel with ``spills="error"`` spills.
+    """
+    found = {kernel.name: kernel for kernel in kernels}
+    for function in _functions(_gpu_module(module)):
+        if _SPILLS not in function.attributes:
+            continue
+        name = str(function.attributes["sym_name"].value)
+        kernel = found.get(name)
+        if kernel is None or not kernel.spills:
+            continue
+        text = (
+            f"kernel {name} spills {kernel.vgpr_spills} vector and {kernel.sgpr_spills} scalar"
+            f" registers ({kernel.scratch} bytes of memory per lane)"
+        )
+        if str(function.attributes[_SPILLS].value) == "warn":
+            warnings.warn(f"{text} at {location_of(function)}", PerformanceWarning, stacklevel=2)
+            continue
+        raise TargetError(
+            text, code="FLY-T613", location=location_of(function),
+            hint="hold less per lane, use more threads, or lower waves_per_eu",
+        )  # fmt: skip
+
+
 def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObject:
     """Compile the device part of `module`.
 
@@ -206,11 +237,13 @@ def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObjec
         data = hsaco.link_object(relocatable)
     else:
         data = hsaco.link_with_lld(relocatable, str(lld))
+    kernels = hsaco.kernel_infos(data, target.facts, _kernels_with_dynamic_lds(llvm_ir))
+    _check_spills(module, kernels)
     return CodeObject(
         format=target.object_format,
         target=target.spec,
         data=data,
-        kernels=hsaco.kernel_infos(data, target.facts, _kernels_with_dynamic_lds(llvm_ir)),
+        kernels=kernels,
         isa=result.asm,
         remarks=result.remarks,
     )

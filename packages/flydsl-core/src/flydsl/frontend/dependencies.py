@@ -205,7 +205,9 @@ class _Scan:
         inner: object = getattr(value, "function", None)
         decorated = isinstance(inner, types.FunctionType) and hasattr(type(value), "traceable")
         if decorated:
-            options = (getattr(value, "symbol", ""), getattr(value, "known_block", None))
+            options = tuple(
+                getattr(value, name, None) for name in ("symbol", "known_block", "spills")
+            )
             content, _, _ = _value_digest(options, 0)
             self.entries[path + "/options"] = Dependency(path + "/options", "value", content)
             self.checks.append(_Check(read, value, ""))

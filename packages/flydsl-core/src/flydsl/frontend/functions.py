@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from flydsl.errors import (
     CompilerBug,
@@ -187,6 +187,7 @@ class KernelFunction(_Decorated):
     Attributes:
         symbol: Explicit symbol of the device function, or empty.
         known_block: Declared block size, or None.
+        spills: What spilled registers mean: ``"report"``, ``"warn"`` or ``"error"``.
     """
 
     def __init__(
@@ -195,10 +196,12 @@ class KernelFunction(_Decorated):
         symbol: str = "",
         known_block: tuple[int, int, int] | None = None,
         instance: object = None,
+        spills: str = "report",
     ) -> None:
         super().__init__(function, instance)
         self.symbol = symbol
         self.known_block = known_block
+        self.spills = spills
 
     def __call__(
         self,
@@ -236,13 +239,15 @@ class KernelFunction(_Decorated):
 
         attributes = dict(value_attrs or {})
         attributes.update(dict.fromkeys(unit_attrs or (), ()))
+        if self.spills != "report":
+            attributes["fly_spills"] = self.spills
         return KernelLauncher(self, self.bind(args, kwargs), attributes)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else self._for_instance(instance)
 
     def _copy(self, instance: object) -> KernelFunction:
-        return KernelFunction(self.function, self.symbol, self.known_block, instance)
+        return KernelFunction(self.function, self.symbol, self.known_block, instance, self.spills)
 
 
 def _checked(function: object, decorator: str) -> FunctionType:
@@ -273,6 +278,7 @@ def kernel(
     *,
     name: str | None = None,
     known_block_size: Sequence[int] | None = None,
+    spills: Literal["report", "warn", "error"] = "report",
 ) -> Callable[[Callable[..., Any]], KernelFunction]: ...
 
 
@@ -281,6 +287,7 @@ def kernel(
     *,
     name: str | None = None,
     known_block_size: Sequence[int] | None = None,
+    spills: Literal["report", "warn", "error"] = "report",
 ) -> KernelFunction | Callable[[Callable[..., Any]], KernelFunction]:
     """Make a kernel of a function; use it bare or with arguments.
 
@@ -288,10 +295,14 @@ def kernel(
         function: The function, when used bare.
         name: Symbol of the device function; default is ``<function name>_<number>``.
         known_block_size: Threads along x, y, z that every launch has.
+        spills: What it means when registers do not suffice and values go through memory: it is in
+            the report of the compiled function (``"report"``), a `PerformanceWarning` when
+            compiling (``"warn"``), or a `TargetError` (``"error"``).
 
     Raises:
         UserTypeError: `function` is not a plain Python function, or an argument has a wrong type.
-        UserValueError: `name` is not a symbol, or the block size is not three positive ints.
+        UserValueError: `name` is not a symbol, the block size is not three positive ints, or
+            `spills` is another word.
     """
     if name is not None and not _SYMBOL.match(str(name)):
         raise UserValueError(
@@ -301,9 +312,16 @@ def kernel(
             allowed="letters, digits, _ . $; not starting with a digit",
         )
     block = None if known_block_size is None else _known_block(known_block_size)
+    if spills not in ("report", "warn", "error"):
+        raise UserValueError(
+            "spills says what spilled registers mean",
+            code="FLY-U290",
+            value=spills,
+            allowed="report, warn, error",
+        )
 
     def decorate(function: Callable[..., Any]) -> KernelFunction:
-        return KernelFunction(_checked(function, "kernel"), name or "", block)
+        return KernelFunction(_checked(function, "kernel"), name or "", block, None, spills)
 
     return decorate if function is None else decorate(function)
 
