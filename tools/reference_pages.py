@@ -90,7 +90,7 @@ NAMES = """# The names of fx
 
 What `import flydsl.expr as fx` offers, by subject. A name is documented where it is defined:
 `help(fx.copy)`. Namespaces such as `fx.rocdl` come from plugins. Names that only existing kernels
-use, such as `fx.T`, still work and say what to write instead; they are in `flydsl.compat`.
+use, such as `fx.T`, still work and say what to write instead; they are listed at the end.
 
 This page is generated from the code by `tools/reference_pages.py`.
 """
@@ -248,7 +248,23 @@ def names_page() -> str:
         heading = title.replace("`", "").rstrip(" ,…")
         table = _table(("name", "meaning"), ((f"`{name}`", meaning) for name, meaning in rows))
         text += f"\n## {heading}\n\n{table}"
-    return text
+    return text + _legacy_tables()
+
+
+def _legacy_tables() -> str:
+    from flydsl.compat import LEGACY_PATHS
+    from flydsl.compat.names import LEGACY
+
+    names = (
+        (f"`{module.replace('flydsl.expr', 'fx')}.{name}`", instead)
+        for module, found in LEGACY.items()
+        for name, (_, instead) in found.items()
+    )
+    paths = ((f"`{path}`", instead) for path, instead in LEGACY_PATHS.items())
+    head = ("name", "write")
+    text = "\n## Names of existing kernels\n\n"
+    text += "Each warns with a `DeprecationWarning` where it is used.\n\n"
+    return text + _table(head, names) + "\n" + _table(("module", "use"), paths)
 
 
 def pages() -> dict[Path, str]:

@@ -120,13 +120,18 @@ def shuffle(a: Any, b: Any, mask: Sequence[int]) -> Vector:
     return _vector(a).shuffle(_vector(b), mask)
 
 
-_KINDS = {"maximumf": "max", "minimumf": "min", "maxsi": "max", "minsi": "min"}
+_SIGNS = {"maxsi": "", "minsi": "", "maxui": "u", "minui": "u"}
+_KINDS = {"maximumf": "max", "minimumf": "min"}
 
 
 def reduction(dtype: Any, kind: Any, value: Any) -> Any:
-    """Return the reduction of a vector: ``add``, ``mul``, ``maxsi``, ``maximumf``, …."""
+    """Return the reduction of a vector: ``add``, ``mul``, ``maxsi``, ``maxui``, ``maximumf``, …."""
     name = str(getattr(kind, "name", kind)).rpartition(".")[2].rstrip(">").lower()
-    return _vector(value).reduce(_KINDS.get(name, name)).to(numeric_class(dtype))
+    vector, result = _vector(value), numeric_class(dtype)
+    if name in _SIGNS:
+        ordered = vector.bitcast(BY_TEXT[_SIGNS[name] + vector.dtype.ir_text])
+        return ordered.reduce(name[:3]).bitcast(result)
+    return vector.reduce(_KINDS.get(name, name)).to(result)
 
 
 def _element(memory: Any, indices: Sequence[Any]) -> Any:

@@ -142,6 +142,31 @@ def test_vector_builders():
         np.testing.assert_array_equal(out[4 * tid : 4 * tid + 4], made + filled)
 
 
+@flyc.kernel
+def reduction_kernel(x: fx.Tensor, out: fx.Tensor):
+    tid = gpu.thread_idx.x
+    loaded = vector.load_op(T.vec(4, T.i32), x, [tid * 4])
+    unsigned = loaded.bitcast(fx.Uint32)
+    out[tid * 4] = vector.reduction(T.i32, "maxsi", unsigned)
+    out[tid * 4 + 1] = vector.reduction(T.i32, "minsi", loaded)
+    out[tid * 4 + 2] = vector.reduction(T.i32, "maxui", loaded)
+    out[tid * 4 + 3] = vector.reduction(T.i32, "minui", unsigned)
+
+
+def test_reductions_compare_as_their_name_says():
+    x = np.random.default_rng().integers(-(2**31), 2**31, 256).astype(np.int32)
+    out = np.zeros(256, np.int32)
+    run(reduction_kernel, x, out)
+    rows, unsigned = x.reshape(64, 4), x.view(np.uint32).reshape(64, 4)
+    want = [
+        rows.max(1),
+        rows.min(1),
+        unsigned.max(1).view(np.int32),
+        unsigned.min(1).view(np.int32),
+    ]
+    np.testing.assert_array_equal(out.reshape(64, 4), np.stack(want, 1))
+
+
 def test_shared_memory_allocator_views_survive_loops(arch):
     allocator = SmemAllocator(None, arch=arch, global_sym_name="smem0")
     array = allocator.allocate_array(T.i32, 64)
