@@ -84,6 +84,45 @@ def test_the_ordinary_call_and_the_compiled_one_agree(target):
     np.testing.assert_array_equal(z, y)
 
 
+def line(sign):
+    """Two types of one name and the same fields."""
+    if sign > 0:
+
+        @fx.struct
+        class Line:
+            slope: fx.Float32
+
+            def at(self, x):
+                return x * self.slope
+
+    else:
+
+        @fx.struct
+        class Line:
+            slope: fx.Float32
+
+            def at(self, x):
+                return -x * self.slope
+
+    return Line
+
+
+def test_types_that_differ_in_their_methods_are_not_confused():
+    @flyc.kernel
+    def kernel(X: fx.Tensor, line):
+        X[fx.thread_idx.x] = line.at(X[fx.thread_idx.x])
+
+    @flyc.jit
+    def launch(X: fx.Tensor, line):
+        kernel(X, line).launch(grid=1, block=64)
+
+    for sign in (1, -1, 1):
+        x = np.arange(64, dtype=np.float32)
+        with config.scope(FLYDSL_TARGET="gfx942"):
+            launch(x, line(sign)(2.0))
+        np.testing.assert_array_equal(x, sign * 2 * np.arange(64))
+
+
 def test_another_struct_is_refused():
     other = fx.struct["X" : fx.Tensor, "n" : fx.Int32]
     with config.scope(FLYDSL_TARGET="gfx942"), pytest.raises(UserError, match=r"'job'.*Job"):
@@ -269,6 +308,34 @@ def test_scratch_memory_counts_too():
     with config.scope(FLYDSL_TARGET="gfx942"), pytest.raises(TargetError) as caught:
         launch(np.zeros(1, np.int32))
     assert "8 bytes for fx.Array[fx.Int32, 2, 4]" in str(caught.value)
+
+
+@flyc.kernel
+def both_kinds_kernel(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    """Dynamic shared memory beside the static scratch memory of a reduction, after a return."""
+    t = fx.thread_idx.x
+    memory = fx.SharedAllocator(static=False)
+    tile = memory.allocate(fx.Array[fx.Float32, 128])
+    if fx.block_idx.x >= n:
+        return
+    tile[t] = X[t]
+    fx.barrier()
+    total = fx.coop.block_sum(tile[127 - t] * t.to(fx.Float32))
+    more = fx.coop.block_exclusive_sum(tile[t])
+    Y[fx.block_idx.x, t] = total + more + tile[t]
+
+
+@flyc.jit
+def both_kinds(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    both_kinds_kernel(X, Y, n).launch(grid=3, block=128)
+
+
+def test_dynamic_and_static_shared_memory_lie_apart(target):
+    x = RNG.integers(-50, 50, 128).astype(np.float32)
+    y = np.zeros((3, 128), np.float32)
+    both_kinds(x, y, 2)
+    want = (x[::-1] * np.arange(128)).sum() + np.cumsum(x)
+    np.testing.assert_array_equal(y, [want, want, 0 * want])
 
 
 def test_allocations_in_a_loop_that_is_traced_twice_count_once():

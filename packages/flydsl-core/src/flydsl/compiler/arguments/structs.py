@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import FunctionType
 from typing import Any
 
 from flydsl.compiler.arguments.scalars import describe_static
 from flydsl.errors import CompilerBug, FlyDSLError, UserTypeError
 from flydsl.expr.storage import AlignedType
 from flydsl.expr.structs import Struct
+from flydsl.frontend.dependencies import code_digest
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec
 
 __all__ = ["describe_struct"]
@@ -48,7 +50,7 @@ def describe_struct(value: object, annotation: Any) -> ArgSpec | None:
         leaves.extend(renamed.leaves)
         names.update(renamed.names)
     return ArgSpec(
-        key=("struct", kind.__qualname__, tuple((name, spec.key) for name, spec in parts)),
+        key=("struct", _identity(kind), tuple((name, spec.key) for name, spec in parts)),
         ir_type="struct",
         leaves=tuple(leaves),
         guard=" and ".join(f"({guard})" for guard in guards),
@@ -56,6 +58,16 @@ def describe_struct(value: object, annotation: Any) -> ArgSpec | None:
         static=kind,
         parts=tuple(parts),
     )
+
+
+def _identity(kind: Any) -> tuple[str, ...]:
+    """Return what distinguishes a struct type from others with the same fields: its methods."""
+    found = [kind.__module__, kind.__qualname__]
+    for name, member in sorted(vars(kind.base).items()):
+        inner = getattr(member, "__func__", getattr(member, "fget", member))
+        if isinstance(inner, FunctionType):
+            found.append(f"{name}:{code_digest(inner.__code__)}")
+    return tuple(found)
 
 
 def _described(field: Any, value: object, kind: Any) -> ArgSpec:
