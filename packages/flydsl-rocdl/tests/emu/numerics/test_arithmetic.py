@@ -12,7 +12,7 @@ import pytest
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.config import scope
-from flydsl.errors import UserValueError
+from flydsl.errors import UserTypeError, UserValueError
 
 BLOCK = 256
 EACH = 4 * BLOCK
@@ -227,3 +227,80 @@ def test_folded_results_equal_those_of_the_device(name: str) -> None:
             wanted[wrong[0]],
         )  # fmt: skip
         assert kept
+
+
+@flyc.kernel
+def _unary(
+    x: fx.Tensor, y: fx.Tensor, out: fx.Tensor, name: fx.Constexpr[str], rows: fx.Constexpr[int]
+) -> None:
+    i = fx.thread_idx.x
+    a, b = reference.read(name, x, i), reference.read(name, y, i)
+    reference.write(name, -a, out, 0, i)
+    reference.write(name, abs(a), out, 1, i)
+    if fx.const_expr(rows > 2):
+        reference.write(name, fx.max(a, b), out, 2, i)
+        reference.write(name, fx.min(a, b), out, 3, i)
+
+
+@flyc.jit
+def _launch_unary(
+    x: fx.Tensor, y: fx.Tensor, out: fx.Tensor, name: fx.Constexpr[str], rows: fx.Constexpr[int]
+) -> None:
+    _unary(x, y, out, name, rows).launch(grid=1, block=BLOCK)
+
+
+def _extremes(name: str, x: Any, y: Any) -> list[Any]:
+    """Return maximum and minimum by codes: NaN propagates, minus zero is below zero."""
+    if name not in reference.FLOATS:
+        return [np.maximum(x, y), np.minimum(x, y)]
+    wide = [v.astype(np.float64) for v in (x, y)]
+    order = [np.where(v == 0, np.copysign(1e-320, v), v) for v in wide]
+    nan = np.isnan(wide[0]) | np.isnan(wide[1])
+    found = [np.where(order[0] >= order[1], *wide), np.where(order[0] <= order[1], *wide)]
+    return [np.where(nan, np.nan, v).astype(reference.FLOATS[name]) for v in found]
+
+
+@pytest.mark.parametrize("name", [n for n in reference.CLASSES if n != "Boolean"])
+def test_negation_absolute_value_and_extremes(name: str) -> None:
+    cls = reference.kind(name)
+    a, b = reference.patterns(name, EACH, 6), reference.patterns(name, EACH, 7)
+    np.random.default_rng(8).shuffle(b)
+    b[:64] = a[:64]
+    stored = reference.container(name) if cls.width >= 8 else np.uint8
+    ordered = not cls.is_index and (cls.is_integer or cls.width >= 16)
+    out = np.zeros((4 if ordered else 2, EACH), np.uint64)
+    with scope(FLYDSL_TARGET="gfx942"):
+        inputs = [reference.packed(name, v).astype(stored) for v in (a, b)]
+        _launch_unary(*inputs, out, name, len(out))
+    with np.errstate(all="ignore"):
+        x, y = (reference.decoded(name, v) for v in (a, b))
+        if cls.format is not None:
+            exact = reference.exact(name, a)
+            values = [reference.rounded(name, v).astype(np.float64) for v in (-exact, abs(exact))]
+            wanted = [reference.encoded(name, v.astype(reference.FLOATS[name])) for v in values]
+        else:
+            mask = np.uint64((1 << cls.width) - 1)
+            wanted = [(-x).astype(np.uint64) & mask, np.abs(x).astype(np.uint64) & mask]
+        if ordered:
+            wanted += [reference.encoded(name, v) for v in _extremes(name, x, y)]
+    for row, codes in enumerate(wanted):
+        found = reference.unpacked(name, out[row])
+        wrong = np.nonzero(reference.differing(name, found, codes))[0]
+        assert not len(wrong), (row, hex(a[wrong[0]]), hex(b[wrong[0]]), hex(found[wrong[0]]))
+
+
+@pytest.mark.parametrize("name", [n for n in reference.CLASSES if n != "Boolean"])
+def test_folded_extremes_equal_those_of_the_device(name: str) -> None:
+    cls = reference.kind(name)
+    if cls.is_index or (cls.is_float and cls.width < 16):
+        with pytest.raises(UserTypeError, match="has no form for"):
+            fx.max(reference.static(cls, 1), reference.static(cls, 2))
+        return
+    a, b = (reference.patterns(name, 512, seed)[-512:] for seed in (6, 9))
+    numbers = [[reference.static(cls, int(v)) for v in codes] for codes in (a, b)]
+    x, y = (reference.decoded(name, v) for v in (a, b))
+    with np.errstate(all="ignore"):
+        wanted = [reference.encoded(name, v) for v in _extremes(name, x, y)]
+    for pick, codes in zip((fx.max, fx.min), wanted, strict=True):
+        found = [reference.code(pick(p, q)) for p, q in zip(*numbers, strict=True)]
+        assert not reference.differing(name, np.array(found, np.uint64), codes).any()

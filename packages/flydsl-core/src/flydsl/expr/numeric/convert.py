@@ -1,10 +1,10 @@
 """Conversion and bit reinterpretation of numbers, static and dynamic alike.
 
 Rules. Integer to integer: truncate, or extend by the *source's* signedness; static values wrap the
-same way. Integer to float: to nearest even, rounded once. Float to integer: towards zero; a static value
-outside the range is refused, a dynamic one is undefined as in LLVM. Float to float: to nearest even
-unless a rounding mode is given; formats of equal width go through `Float32`. Anything to `Boolean`:
-``!= 0``.
+same way. Integer to float: to nearest even, rounded once. Float to integer: towards zero; a static
+value outside the range is refused, a dynamic one is undefined as in LLVM. Float to float: to
+nearest even unless a rounding mode is given; formats of equal width go through `Float32`. Anything
+to `Boolean`: ``!= 0``.
 """
 
 from __future__ import annotations
