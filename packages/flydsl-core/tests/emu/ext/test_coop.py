@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -16,7 +17,7 @@ from flydsl.ext import coop
 flydsl_emu = pytest.importorskip("flydsl_emu")
 
 LANES = {"gfx942": 64, "gfx1201": 32}
-BLOCKS = [1, 37, 64, 100, 256, (8, 4, 6), (5, 3, 9)]
+BLOCKS = [1, 37, 64, 100, 256, (8, 4, 6), (5, 3, 9), (32, 32)]
 RNG = np.random.default_rng(20261130)
 
 
@@ -148,6 +149,42 @@ def test_every_width(lanes, dtype):
     np.testing.assert_array_equal(y[2], np.full(size, x.max()))
     np.testing.assert_array_equal(y[3], np.minimum.accumulate(x))
     np.testing.assert_array_equal(y[4], np.r_[dtype(first), most[:-1]])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
+def test_floats_of_16_bits(lanes, dtype):
+    size = 150
+    x = RNG.integers(-1, 2, size).astype(dtype)  # every partial sum is exact
+    y = np.zeros((5, size), dtype)
+    typed(x, y, size)
+    wide = x.astype(np.float64)
+    up = np.cumsum(wide)
+    expected = [
+        np.full(size, up[-1]),
+        up - wide,
+        np.full(size, wide.max()),
+        np.minimum.accumulate(wide),
+        np.r_[-np.inf, np.maximum.accumulate(wide)[:-1]],
+    ]
+    np.testing.assert_array_equal(y.astype(np.float64), expected)
+
+
+def test_floats_of_8_bits_are_broadcast(lanes):
+    @flyc.kernel
+    def kernel(X: fx.Tensor, Y: fx.Tensor):
+        t = fx.thread_idx.x
+        Y[0, t] = coop.block_broadcast(X[t], 69)
+        Y[1, t] = coop.warp_broadcast(X[t], 3, width=4)
+
+    @flyc.jit
+    def launch(X: fx.Tensor, Y: fx.Tensor):
+        kernel(X, Y).launch(grid=1, block=80)
+
+    x = RNG.standard_normal(80).astype(ml_dtypes.float8_e4m3fn)
+    y = np.zeros((2, 80), x.dtype)
+    launch(x, y)
+    np.testing.assert_array_equal(y.view(np.uint8)[0], x.view(np.uint8)[69])
+    np.testing.assert_array_equal(y[1].view(np.uint8), np.repeat(x.view(np.uint8)[3::4], 4))
 
 
 @pytest.mark.parametrize("block", [96, 256])
@@ -438,3 +475,17 @@ def test_mistakes_are_refused_at_the_users_line(words):
         launch(np.zeros(64, np.float32))
     assert words in str(caught.value)
     assert "test_coop.py" in str(caught.value)
+
+
+def test_block_operations_need_a_known_block_size():
+    @flyc.kernel
+    def kernel(X: fx.Tensor):
+        X[fx.thread_idx.x] = coop.block_sum(X[fx.thread_idx.x])
+
+    @flyc.jit
+    def launch(X: fx.Tensor, n: fx.Int32):
+        kernel(X).launch(grid=1, block=n)
+
+    with config.scope(FLYDSL_TARGET="gfx942"), pytest.raises(UserError, match="FLY-U254") as caught:
+        launch(np.zeros(64, np.float32), 64)
+    assert "known_block_size" in str(caught.value)
