@@ -2,7 +2,8 @@
 
 ``python tools/reference_pages.py`` writes them; a test fails while they differ from the code. The
 pages are ``docs/diagnostics.md`` (error codes), ``docs/environment.md`` (settings),
-``docs/dialect.md`` (types and operations) and ``docs/names.md`` (what ``fx`` holds). A package
+``docs/dialect.md`` (types and operations), ``docs/names.md`` (what ``fx`` holds) and
+``docs/matrix-instructions.md`` (what AMD GPUs multiply with; see `matrix_page`). A package
 declares codes and settings in its modules ``codes`` (``CODES``) and ``settings``.
 """
 
@@ -17,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from matrix_page import matrix_page
 
 from flydsl import diagnostics
 from flydsl.config import Setting, catalogue
@@ -274,6 +277,7 @@ def pages() -> dict[Path, str]:
         docs / "diagnostics.md": diagnostics_page(),
         docs / "dialect.md": dialect_page(),
         docs / "environment.md": environment_page(),
+        docs / "matrix-instructions.md": matrix_page(),
         docs / "names.md": names_page(),
     }
 

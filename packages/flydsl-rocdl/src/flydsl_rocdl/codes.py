@@ -17,6 +17,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U615": "s_waitcnt got its raw immediate and counters at once.",
         "FLY-U616": "An instruction class of a scheduling mask is unknown.",
         "FLY-U617": "A raw operation was asked for another result type than it has.",
+        "FLY-U618": "An operand of a raw matrix operation is missing, unknown or of another type.",
         "FLY-U620": "The bytes are not a 64-bit little-endian ELF file.",
         "FLY-U621": "The ELF file is not for an AMD GPU.",
         "FLY-U622": "MessagePack data ends too early.",

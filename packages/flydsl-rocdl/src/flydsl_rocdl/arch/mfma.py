@@ -2,8 +2,8 @@
 
 Names follow LLVM's intrinsics. Sources: the instruction tables of the CDNA3 and CDNA4 ISA reference
 guides for what exists; LLVM 22's scheduling model for the passes (of four clocks each), which a
-test compares. With formats chosen at run time (f8f6f4) an instruction takes half the passes when
-neither operand has 8 bits.
+test compares. An f8f6f4 instruction takes half the passes when neither operand has 8 bits (CDNA4
+ISA reference guide).
 """
 
 from __future__ import annotations

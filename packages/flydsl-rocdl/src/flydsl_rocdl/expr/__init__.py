@@ -42,6 +42,7 @@ from flydsl_rocdl.expr.lanes import (
 from flydsl_rocdl.expr.matrix import MFMA, SMFMAC, SWMMAC, WMMA, MFMA_Scale, WMMAScale
 from flydsl_rocdl.expr.pipelining import Pipeline, pipeline
 from flydsl_rocdl.expr.raw import ballot, ds_bpermute, readfirstlane, readlane
+from flydsl_rocdl.expr.raw_matrix import NAMES, builder
 from flydsl_rocdl.expr.scheduling import (
     iglp_opt,
     lds_barrier,
@@ -151,3 +152,15 @@ __all__ = [
     "wait_asyncmark",
     "wave_barrier",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return the raw matrix operation of that name (`raw_matrix`)."""
+    found = builder(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *NAMES})
