@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CORE, ROCDL = "packages/flydsl-core/tests/", "packages/flydsl-rocdl/tests/"
 FAULTS = CORE + "emu/test_known_faults.py"
 CONTROL = CORE + "emu/frontend/test_control_flow.py"
+NUMERICS = ROCDL + "emu/numerics/"
 HERE = "tests/docs/test_differences.py"
 
 ROWS = {
@@ -27,6 +28,22 @@ ROWS = {
     "floats passed as bfloat16": (
         CORE + "unit/compiler/test_scalars.py",
         "test_bfloat16_rounds_to_nearest_even",
+    ),
+    "constants converted to narrow floats": (
+        NUMERICS + "test_known_faults.py",
+        "test_constants_are_rounded_to_narrow_types",
+    ),
+    "`uint8` and other unsigned tensors": (
+        NUMERICS + "test_known_faults.py",
+        "test_unsigned_tensors_stay_unsigned",
+    ),
+    "conversions to and from 8-, 6- and 4-bit floats": (
+        NUMERICS + "test_conversions.py",
+        "test_every_pair_on_many_patterns",
+    ),
+    "`bitcast` to another width": (
+        NUMERICS + "test_known_faults.py",
+        "test_a_bitcast_that_changes_the_width_is_refused_while_tracing",
     ),
     "static integers of 2^31 and more in layouts": (HERE, "test_wide_layouts"),
     "atomics without a scope": (HERE, "test_the_scope_of_atomics"),

@@ -248,3 +248,78 @@ def test_operands_of_two_classes_meet_in_their_common_class(left: str, right: st
             wanted = reference.encoded(common, x + y)
         assert not reference.differing(common, out[0], wanted).any()
         np.testing.assert_array_equal(out[1].astype(bool), x < y)
+
+
+@flyc.kernel
+def _shifts(x: fx.Tensor, out: fx.Tensor) -> None:
+    i = fx.thread_idx.x
+    a = x[i]
+    unsigned = a.bitcast(fx.Uint32)
+    for row, count in enumerate((0, 31, 32, 100)):
+        out[0, row, i] = a << count
+        out[1, row, i] = a >> count
+        out[2, row, i] = (unsigned >> count).bitcast(fx.Int32)
+        out[3, row, i] = (fx.Vector.from_elements([a, a]) >> count)[0]
+
+
+@flyc.jit
+def _launch_shifts(x: fx.Tensor, out: fx.Tensor) -> None:
+    _shifts(x, out).launch(grid=1, block=4)
+
+
+def test_constant_shifts_of_any_count_do_as_in_python() -> None:
+    x = np.array([-5, 5, -(2**31), 2**31 - 1], np.int32)
+    out = np.zeros((4, 4, 4), np.int32)
+    _launch_shifts(x, out)
+    for row, count in enumerate((0, 31, 32, 100)):
+        for at, value in enumerate(x.tolist()):
+            unsigned = value % 2**32
+            wanted = [(value << count) % 2**32, value >> count, unsigned >> count, value >> count]
+            assert [v % 2**32 for v in out[:, row, at].tolist()] == [v % 2**32 for v in wanted]
+            static = fx.Int32(value)
+            assert [(static << count).value % 2**32, (static >> count).value] == wanted[:2]
+
+
+WIDE_TARGETS = ("Float64", "Float32", "Float16", "BFloat16", "Float8E4M3FN", "Float8E5M2",
+                "Float4E2M1FN")  # fmt: skip
+
+
+@flyc.kernel
+def _very_wide(x: fx.Tensor, out: fx.Tensor, rests: fx.Tensor, source: fx.Constexpr[str]) -> None:
+    i = fx.thread_idx.x
+    kind = reference.kind(source)
+    number = (x[0, i].to(kind) << 64) | x[1, i].to(fx.Uint64).to(kind)
+    for row, target in enumerate(WIDE_TARGETS):
+        out[row, i] = number.to(reference.kind(target)).to(fx.Float64)
+    rests[0, i] = (number % 1000003).to(fx.Int64)
+    rests[1, i] = (number // 1000003 >> 50).to(fx.Int64)
+    rests[2, i] = (number * number >> 64).to(fx.Int64)
+
+
+@flyc.jit
+def _launch_very_wide(
+    x: fx.Tensor, out: fx.Tensor, rests: fx.Tensor, source: fx.Constexpr[str]
+) -> None:
+    _very_wide(x, out, rests, source).launch(grid=1, block=64)
+
+
+@pytest.mark.parametrize("source", ["Int128", "Uint128"])
+def test_integers_of_128_bits(source: str) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.integers(-(2**63), 2**63, (2, 64))
+    x[0] >>= rng.integers(0, 64, 64)
+    tie = 3 << 53
+    x[0, :8] = (0, 0, 0, 0, -1, -1, -1, -1)
+    x[1, :8] = (tie, tie + 1, tie - 1, (1 << 60) + 1, -1, -2, -tie - 1, -tie)
+    out, rests = np.zeros((len(WIDE_TARGETS), 64)), np.zeros((3, 64), np.int64)
+    _launch_very_wide(x, out, rests, source)
+    kind = reference.kind(source)
+    for at, (high, low) in enumerate(x.T.tolist()):
+        value = (high << 64) | (low % 2**64)
+        number = kind(value if kind.signed else value % 2**128)
+        wanted = [number.to(reference.kind(name)).value for name in WIDE_TARGETS]
+        np.testing.assert_array_equal(out[:, at], wanted)
+        whole = number.value
+        square = ((whole * whole % 2**128) ^ (kind.signed << 127)) - (kind.signed << 127)
+        parts = [whole % 1000003, whole // 1000003 >> 50, square >> 64]
+        assert [v % 2**64 for v in rests[:, at].tolist()] == [v % 2**64 for v in parts]
