@@ -28,7 +28,7 @@ from flydsl.dialects import definition
 __all__ = ["main", "pages"]
 
 ROOT = Path(__file__).resolve().parents[1]
-PLUGIN_PACKAGES = ("flydsl_rocdl", "flydsl_emu")
+PLUGIN_PACKAGES = ("flydsl_rocdl", "flydsl_emu", "flydsl_kernels.norm")
 
 DIAGNOSTICS = """# Error codes
 
@@ -119,6 +119,10 @@ def _optional(module: str) -> ModuleType | None:
     return importlib.import_module(module) if found else None
 
 
+def _distribution(package: str) -> str:
+    return package.replace("_", "-").replace(".", "-")
+
+
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "".join(
@@ -139,7 +143,7 @@ def diagnostics_page() -> str:
     sections = [("flydsl-core", diagnostics.CODES)]
     for package in PLUGIN_PACKAGES:
         codes = getattr(_optional(f"{package}.codes"), "CODES", {})
-        sections.append((package.replace("_", "-"), codes))
+        sections.append((_distribution(package), codes))
     seen: dict[str, str] = {}
     text = DIAGNOSTICS
     for title, codes in sections:
@@ -167,7 +171,7 @@ def environment_page() -> str:
     text = ENVIRONMENT
     for package, names in owned.items():
         table = _settings_table({name: declared[name] for name in names})
-        text += f"\n## {package.replace('_', '-')}\n\n" + table
+        text += f"\n## {_distribution(package)}\n\n" + table
     return text
 
 

@@ -1,0 +1,27 @@
+"""Row kernels: rmsnorm, layernorm, softmax and log_softmax, and normalisation of a sum.
+
+Functions take NumPy arrays and PyTorch tensors, on a GPU or (in host memory) in the emulator. An
+operation's way: `problem` states and checks it, `select` divides rows among threads, `device` has
+the kernel bodies, `ops` the public functions, `registry` announces them to FlyDSL. To add an
+operation, see `device` and `ops`.
+"""
+
+from __future__ import annotations
+
+from flydsl_kernels.norm.ops import (
+    fused_add_layernorm,
+    fused_add_rmsnorm,
+    layernorm,
+    log_softmax,
+    rmsnorm,
+    softmax,
+)
+
+__all__ = [
+    "fused_add_layernorm",
+    "fused_add_rmsnorm",
+    "layernorm",
+    "log_softmax",
+    "rmsnorm",
+    "softmax",
+]

@@ -1,0 +1,99 @@
+"""What the normalising operations share: from arrays to a launch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from flydsl.errors import UserValueError
+from flydsl_kernels.norm.arrays import allocate_like, as_vector, problem_of, rows_of
+from flydsl_kernels.norm.select import NormPlan, select_rows
+
+__all__ = ["Norm", "run_add_norm", "run_norm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Which normalisation.
+
+    Attributes:
+        mean: Subtract the mean: LayerNorm, else RMSNorm.
+        eps: Added to the variance or mean square.
+
+    Raises:
+        UserValueError: `eps` is negative, infinite or NaN.
+    """
+
+    mean: bool
+    eps: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.eps) and self.eps >= 0):
+            raise UserValueError(
+                "an epsilon is a finite number of at least 0", code="FLY-U906", value=self.eps
+            )
+
+
+def _columns(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+    count = int(x.shape[-1])
+    w = None if weight is None else as_vector(weight, count, x, "weight")
+    b = None if bias is None else as_vector(bias, count, x, "bias")
+    return w, b
+
+
+def run_norm(
+    x: Any, weight: Any, bias: Any, norm: Norm, out: Any = None, stream: Any = None
+) -> Any:
+    """Normalise the rows of `x`; see `flydsl_kernels.norm.rmsnorm` for the arguments."""
+    from flydsl_kernels.norm.device.forward import launch_norm
+
+    problem = problem_of(x)
+    w, b = _columns(x, weight, bias)
+    result = allocate_like(x) if out is None else out
+    rows = rows_of(result, written=True, like=x, what="out")
+    if problem.rows:
+        row = select_rows(problem)
+        plan = NormPlan(row, norm.mean, w is not None, b is not None, float(norm.eps))
+        source = rows_of(x)
+        # An absent weight or bias needs some tensor in its place; the kernel does not touch it.
+        launch_norm(
+            source, source if w is None else w, source if b is None else b, rows, plan, stream
+        )
+    return result
+
+
+def run_add_norm(
+    arrays: tuple[Any, Any, Any, Any], norm: Norm, out: Any, sums: Any, stream: Any
+) -> tuple[Any, Any]:
+    """Add two matrices and normalise the rows of the sum.
+
+    Args:
+        arrays: x, residual, weight or None, bias or None.
+        norm: Which normalisation.
+        out: Where to put the result, or None.
+        sums: Where to put the sum, or None.
+        stream: Where to launch.
+
+    Returns:
+        Result and sum.
+    """
+    from flydsl_kernels.norm.device.forward import launch_add_norm
+
+    x, residual, weight, bias = arrays
+    problem = problem_of(x)
+    w, b = _columns(x, weight, bias)
+    other = rows_of(residual, like=x, what="residual")
+    result = allocate_like(x) if out is None else out
+    total = allocate_like(x) if sums is None else sums
+    rows = rows_of(result, written=True, like=x, what="out")
+    kept = rows_of(total, written=True, like=x, what="residual_out")
+    if problem.rows:
+        row = select_rows(problem)
+        plan = NormPlan(row, norm.mean, w is not None, b is not None, float(norm.eps))
+        source = rows_of(x)
+        launch_add_norm(
+            source, other, source if w is None else w, source if b is None else b, rows, kept,
+            plan, stream,
+        )  # fmt: skip
+    return result, total

@@ -1,0 +1,73 @@
+"""`softmax` and `log_softmax`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl.errors import UserValueError
+from flydsl_kernels.norm.arrays import allocate_like, problem_of, rows_of
+from flydsl_kernels.norm.ops.autograd import differentiable
+from flydsl_kernels.norm.select import SoftmaxPlan, select_rows
+
+__all__ = ["log_softmax", "run_softmax", "softmax"]
+
+
+def run_softmax(x: Any, logarithm: bool, out: Any = None, stream: Any = None) -> Any:
+    """Compute softmax or its logarithm; see `softmax` for the arguments."""
+    from flydsl_kernels.norm.device.softmax import launch_softmax
+
+    problem = problem_of(x)
+    result = allocate_like(x) if out is None else out
+    rows = rows_of(result, written=True, like=x, what="out")
+    if problem.rows:
+        launch_softmax(rows_of(x), rows, SoftmaxPlan(select_rows(problem), logarithm), stream)
+    return result
+
+
+def _check_axis(x: Any, axis: int) -> None:
+    if axis not in (-1, len(x.shape) - 1):
+        raise UserValueError(
+            "rows are along the last axis",
+            code="FLY-U905",
+            value=axis,
+            allowed="-1",
+            hint="move the axis to the end first",
+        )
+
+
+def softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> Any:
+    """Return e^x / Σ e^x for every row.
+
+    Differences from the row's maximum are taken first. A row with NaN or +inf, or with nothing
+    but -inf, becomes NaN.
+
+    Args:
+        x: As for `rmsnorm`.
+        axis: The last one.
+        out: As for `rmsnorm`.
+        stream: Where to launch; default: the current stream.
+
+    Returns:
+        `out`, or a new array of `x`'s shape and type.
+
+    Raises:
+        ConfigError: Rows too long, or an element type that is not supported.
+        UserTypeError: Arguments of other libraries or of different devices.
+        UserValueError: Another axis than the last, or an `out` that does not fit.
+    """
+    _check_axis(x, axis)
+    if out is None and stream is None and differentiable(x):
+        from flydsl_kernels.norm.ops.operators import softmax_operator
+
+        return softmax_operator(x, False)
+    return run_softmax(x, False, out, stream)
+
+
+def log_softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> Any:
+    """Return x - log Σ e^x for every row; arguments, result and errors are those of `softmax`."""
+    _check_axis(x, axis)
+    if out is None and stream is None and differentiable(x):
+        from flydsl_kernels.norm.ops.operators import softmax_operator
+
+        return softmax_operator(x, True)
+    return run_softmax(x, True, out, stream)
