@@ -1,9 +1,9 @@
 """Row kernels: rmsnorm, layernorm, softmax and log_softmax, and normalisation of a sum.
 
-Functions take NumPy arrays and PyTorch tensors, on a GPU or (in host memory) in the emulator. An
-operation's way: `problem` states and checks it, `select` divides rows among threads, `device` has
-the kernel bodies, `ops` the public functions, `registry` announces them to FlyDSL. To add an
-operation, see `device` and `ops`.
+Functions take NumPy arrays and PyTorch tensors, on a GPU or (in host memory) in the emulator.
+Modules: `problem` states an operation and checks it, `selection` divides rows among threads,
+`device` has the kernel bodies, `ops` the public functions, `registry` announces them to FlyDSL. To
+add an operation, see `device` and `ops`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from flydsl_kernels.norm.device.rows import (
     store_vector,
     widened,
 )
-from flydsl_kernels.norm.select import NormPlan
+from flydsl_kernels.norm.selection import NormPlan
 
 __all__ = ["launch_norm_backward"]
 
@@ -75,7 +75,7 @@ def norm_backward_kernel(
     values = widened(load_share(share.start(X), share))
     values, middle, scale, shift = centred(values, share, columns, plan.eps, plan.mean)
     keep_moments(M, share, (middle, scale, shift))
-    units = [value * scale + shift if plan.mean else value * scale for value in values]
+    units = [fx.math.fma(value, scale, shift) if plan.mean else value * scale for value in values]
     products = sum_of([g * unit for g, unit in zip(wide, units, strict=True)], chunks)
     sums = [sum_of(wide, chunks), products] if plan.mean else [products]
     means = row_sums(sums, share, plan.mean, columns)
@@ -93,13 +93,13 @@ def element_pair(
     value, wide = (load(start, index, share).to(fx.Float32) for start in (x, g))
     if fx.const_expr(plan.weight):
         wide = wide * load(w, index, share).to(fx.Float32)
-    unit = (value - mean) * scale + shift if plan.mean else value * scale
+    unit = fx.math.fma(value - mean, scale, shift) if plan.mean else value * scale
     return unit, wide
 
 
 def whole_vector(start: Any, index: Any, share: Share) -> Any:
     """Load a vector that is there."""
-    return load_vector(start, index, share, False, 0.0)
+    return load_vector(start, index, share)
 
 
 def last_element(start: Any, _: Any, share: Share) -> Any:
@@ -141,7 +141,7 @@ def long_norm_backward_kernel(
     for index in range(share.lane, share.full, share.plan.lanes):
         unit, wide = element_pair(whole_vector, starts, index, share, moments, plan)
         out = gradient(unit, wide, means, scale, plan.mean)
-        store_vector(share.start(DX), index, share, False, out)
+        store_vector(share.start(DX), index, share, out)
     if fx.const_expr(share.plan.tail):
         unit, wide = element_pair(last_element, starts, None, share, moments, plan)
         store_tail(share.start(DX), share, gradient(unit, wide, means, scale, plan.mean))

@@ -10,7 +10,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
-from flydsl_kernels.norm.select import ColumnPlan
+from flydsl_kernels.norm.selection import ColumnPlan
 
 __all__ = ["launch_columns"]
 
@@ -36,7 +36,8 @@ def accumulate(tensors: Any, column: Any, kinds: Any, plan: ColumnPlan) -> tuple
         mean, scale, shift = (
             (moments.iter + (moments.stride[0] * line + row)).load() for line in range(3)
         )
-        products = fx.math.fma(wide, (value - mean) * scale + shift, products)
+        unit = fx.math.fma(value - mean, scale, shift)
+        products = fx.math.fma(wide, unit, products)
         total = total + wide
     return products, total
 

@@ -17,7 +17,7 @@ from flydsl_kernels.norm.device.rows import (
     store_share,
     widened,
 )
-from flydsl_kernels.norm.select import NormPlan
+from flydsl_kernels.norm.selection import NormPlan
 
 __all__ = ["launch_add_norm", "launch_norm"]
 
@@ -40,12 +40,12 @@ def normalise(values: list[Any], share: Share, tensors: tuple[Any, Any, Any], pl
     weight, bias, result = tensors
     # Loaded before the values are combined, so that the latencies overlap.
     weights = load_columns(weight, share, plan.weight)
-    biases = load_columns(bias, share, plan.bias)
     columns = column_count(result).to(fx.Float32)
     values, _, scale, shift = centred(values, share, columns, plan.eps, plan.mean)
+    biases = load_columns(bias, share, plan.bias)
     out = []
     for value, w, b in zip(values, weights, biases, strict=True):
-        unit = value * scale + shift if plan.mean else value * scale
+        unit = fx.math.fma(value, scale, shift) if plan.mean else value * scale
         out.append(affine(unit, w, b))
     store_share(share.start(result), share, out)
 

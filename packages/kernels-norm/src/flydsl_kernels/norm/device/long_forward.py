@@ -24,7 +24,7 @@ from flydsl_kernels.norm.device.rows import (
     store_tail,
     store_vector,
 )
-from flydsl_kernels.norm.select import NormPlan
+from flydsl_kernels.norm.selection import NormPlan
 
 __all__ = ["long_add_norm_kernel", "long_moments", "long_norm_kernel"]
 
@@ -42,7 +42,7 @@ def thread_moments(start: Any, share: Share, pivot: Any) -> tuple[Any, Any, Any]
     vector = share.plan.vector
     count, mean, squares = fx.Float32(0.0), fx.Float32(0.0), fx.Float32(0.0)
     for index in range(share.lane, share.full, share.plan.lanes):
-        value = load_vector(start, index, share, False, 0.0).to(fx.Float32)
+        value = load_vector(start, index, share).to(fx.Float32)
         new_mean, new_squares = vector_moments(value - pivot, vector)
         before = count
         count = count + float(vector)
@@ -65,7 +65,7 @@ def thread_square_sum(start: Any, share: Share) -> Any:
     """Return the sum of squares of a thread's elements of a row."""
     total = fx.Vector.filled((share.plan.vector,), 0.0, fx.Float32)
     for index in range(share.lane, share.full, share.plan.lanes):
-        value = load_vector(start, index, share, False, 0.0).to(fx.Float32)
+        value = load_vector(start, index, share).to(fx.Float32)
         total = fx.math.fma(value, value, total)
     squares = total.reduce("add")
     if fx.const_expr(share.plan.tail):
@@ -87,7 +87,7 @@ def long_moments(start: Any, share: Share, columns: Any, plan: Any) -> tuple[Any
     if not plan.mean:
         (squares,) = combine_row([thread_square_sum(start, share)], add, share)
         return zero, fx.rsqrt(squares / columns + plan.eps), zero
-    first = load_vector(start, share.lane, share, False, 0.0).to(fx.Float32).reduce("add")
+    first = load_vector(start, share.lane, share).to(fx.Float32).reduce("add")
     (total,) = combine_row([first], add, share)
     pivot = total * (1.0 / (share.plan.lanes * share.plan.vector))
     count, mean, squares = thread_moments(start, share, pivot)
@@ -107,14 +107,14 @@ def write_rows(start: Any, tensors: Any, share: Share, moments: Any, plan: Any) 
     weight, bias, result = tensors
     mean, scale, shift = moments
     for index in range(share.lane, share.full, share.plan.lanes):
-        value = load_vector(start, index, share, False, 0.0).to(fx.Float32)
-        unit = (value - mean) * scale + shift if plan.mean else value * scale
-        w = load_vector(weight.iter, index, share, False, 0.0) if plan.weight else None
-        b = load_vector(bias.iter, index, share, False, 0.0) if plan.bias else None
-        store_vector(share.start(result), index, share, False, affine(unit, w, b))
+        value = load_vector(start, index, share).to(fx.Float32)
+        unit = fx.math.fma(value - mean, scale, shift) if plan.mean else value * scale
+        w = load_vector(weight.iter, index, share) if plan.weight else None
+        b = load_vector(bias.iter, index, share) if plan.bias else None
+        store_vector(share.start(result), index, share, affine(unit, w, b))
     if fx.const_expr(share.plan.tail):
         last = load_tail(start, share, 0.0).to(fx.Float32)
-        unit = (last - mean) * scale + shift if plan.mean else last * scale
+        unit = fx.math.fma(last - mean, scale, shift) if plan.mean else last * scale
         w = load_tail(weight.iter, share, 0.0) if plan.weight else None
         b = load_tail(bias.iter, share, 0.0) if plan.bias else None
         store_tail(share.start(result), share, affine(unit, w, b))
@@ -124,9 +124,9 @@ def write_rows(start: Any, tensors: Any, share: Share, moments: Any, plan: Any) 
 def add_rows(first: Any, second: Any, result: Any, share: Share) -> None:
     """Store the sums of two rows."""
     for index in range(share.lane, share.full, share.plan.lanes):
-        a = load_vector(first, index, share, False, 0.0).to(fx.Float32)
-        b = load_vector(second, index, share, False, 0.0).to(fx.Float32)
-        store_vector(result, index, share, False, a + b)
+        a = load_vector(first, index, share).to(fx.Float32)
+        b = load_vector(second, index, share).to(fx.Float32)
+        store_vector(result, index, share, a + b)
     if fx.const_expr(share.plan.tail):
         a = load_tail(first, share, 0.0).to(fx.Float32)
         b = load_tail(second, share, 0.0).to(fx.Float32)

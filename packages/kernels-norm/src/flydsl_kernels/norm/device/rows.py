@@ -13,7 +13,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
-from flydsl_kernels.norm.select import RowPlan
+from flydsl_kernels.norm.selection import RowPlan
 
 __all__ = [
     "Share",
@@ -90,17 +90,42 @@ def own_share(plan: RowPlan, tensor: Any) -> Share:
     return Share(plan, row, lane, full, tail_column, in_tail, fx.SharedAllocator())
 
 
-@flyc.jit
-def load_vector(start: Any, index: Any, share: Share, masked: bool, fill: float) -> Any:
-    """Load vector `index` of a row in its own type, or `fill` where there is none."""
+def load_vector(start: Any, index: Any, share: Share) -> Any:
+    """Load vector `index` of a row, which has one, in its own type."""
     vector = vector_alias(start.element, (share.plan.vector,))
-    if fx.const_expr(masked):
-        value = fx.Vector.filled((share.plan.vector,), fill, start.element)
-        if index < share.full:
-            value = (start + index * share.plan.vector).load(vector)
+    return (start + index * share.plan.vector).load(vector)
+
+
+@flyc.jit
+def load_chunk(start: Any, chunk: int, share: Share, fill: float) -> Any:
+    """Load the thread's vector of a chunk in its own type, or `fill` where it has none.
+
+    The chunk moves the pointer that all threads of the row share, so that the thread's own offset
+    is the same for every chunk.
+    """
+    plan = share.plan
+    vector = vector_alias(start.element, (plan.vector,))
+    place = start + chunk * plan.lanes * plan.vector
+    if fx.const_expr(share.masked(chunk)):
+        value = fx.Vector.filled((plan.vector,), fill, start.element)
+        if share.index(chunk) < share.full:
+            value = (place + share.lane * plan.vector).load(vector)
     else:
-        value = (start + index * share.plan.vector).load(vector)
+        value = (place + share.lane * plan.vector).load(vector)
     return value
+
+
+@flyc.jit
+def store_chunk(start: Any, chunk: int, share: Share, value: Any) -> None:
+    """Store an f32 vector as the thread's of a chunk, rounded to the row's type, if it has one."""
+    plan = share.plan
+    rounded = value.to(start.element)
+    place = start + chunk * plan.lanes * plan.vector
+    if fx.const_expr(share.masked(chunk)):
+        if share.index(chunk) < share.full:
+            (place + share.lane * plan.vector).store(rounded)
+    else:
+        (place + share.lane * plan.vector).store(rounded)
 
 
 @flyc.jit
@@ -112,15 +137,9 @@ def load_tail(start: Any, share: Share, fill: float) -> Any:
     return value
 
 
-@flyc.jit
-def store_vector(start: Any, index: Any, share: Share, masked: bool, value: Any) -> None:
-    """Store an f32 vector at `index` of a row, rounded to the row's type, if it belongs there."""
-    rounded = value.to(start.element)
-    if fx.const_expr(masked):
-        if index < share.full:
-            (start + index * share.plan.vector).store(rounded)
-    else:
-        (start + index * share.plan.vector).store(rounded)
+def store_vector(start: Any, index: Any, share: Share, value: Any) -> None:
+    """Store an f32 vector as vector `index` of a row, rounded to the row's type."""
+    (start + index * share.plan.vector).store(value.to(start.element))
 
 
 @flyc.jit
@@ -133,10 +152,7 @@ def store_tail(start: Any, share: Share, value: Any) -> None:
 def load_share(start: Any, share: Share, fill: float = 0.0) -> list[Any]:
     """Load all that a thread has of a row: its vectors, then its element of the tail."""
     plan = share.plan
-    parts = [
-        load_vector(start, share.index(chunk), share, share.masked(chunk), fill)
-        for chunk in range(plan.chunks)
-    ]
+    parts = [load_chunk(start, chunk, share, fill) for chunk in range(plan.chunks)]
     return [*parts, load_tail(start, share, fill)] if plan.tail else parts
 
 
@@ -144,7 +160,7 @@ def store_share(start: Any, share: Share, values: list[Any]) -> None:
     """Store f32 values in the order of `load_share`."""
     chunks = share.plan.chunks
     for chunk, value in enumerate(values[:chunks]):
-        store_vector(start, share.index(chunk), share, share.masked(chunk), value)
+        store_chunk(start, chunk, share, value)
     for value in values[chunks:]:
         store_tail(start, share, value)
 
@@ -168,6 +184,7 @@ def blanked(value: Any, position: int, share: Share) -> Any:
 
 def affine(value: Any, weight: Any, bias: Any) -> Any:
     """Return value * weight + bias; either may be None."""
-    if weight is not None:
-        value = value * weight.to(fx.Float32)
-    return value if bias is None else value + bias.to(fx.Float32)
+    if weight is None:
+        return value if bias is None else value + bias.to(fx.Float32)
+    factor = weight.to(fx.Float32)
+    return value * factor if bias is None else fx.math.fma(value, factor, bias.to(fx.Float32))

@@ -23,7 +23,7 @@ from flydsl_kernels.norm.device.rows import (
     store_vector,
     widened,
 )
-from flydsl_kernels.norm.select import SoftmaxPlan
+from flydsl_kernels.norm.selection import SoftmaxPlan
 
 __all__ = ["exponential", "launch_softmax"]
 
@@ -83,7 +83,7 @@ def running_total(start: Any, share: Share) -> tuple[Any, Any]:
     """
     top, total = fx.Float32(NOTHING), fx.Float32(0.0)
     for index in range(share.lane, share.full, share.plan.lanes):
-        value = load_vector(start, index, share, False, 0.0).to(fx.Float32)
+        value = load_vector(start, index, share).to(fx.Float32)
         new = fx.maxnumf(top, largest_of([value], 1))
         pivot = finite_pivot(new)
         total = total * exponential(top - pivot) + exponential(value - pivot).reduce("add")
@@ -113,9 +113,9 @@ def long_softmax_kernel(X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPl
     (total,) = combine_row([total * exponential(top - pivot)], add, share)
     end = closing(total, plan.logarithm)
     for index in range(share.lane, share.full, share.plan.lanes):
-        value = load_vector(start, index, share, False, 0.0).to(fx.Float32) - pivot
+        value = load_vector(start, index, share).to(fx.Float32) - pivot
         out = value - end if plan.logarithm else exponential(value) * end
-        store_vector(share.start(Y), index, share, False, out)
+        store_vector(share.start(Y), index, share, out)
     if fx.const_expr(share.plan.tail):
         last = load_tail(start, share, 0.0).to(fx.Float32) - pivot
         store_tail(share.start(Y), share, last - end if plan.logarithm else exponential(last) * end)

@@ -19,7 +19,7 @@ from flydsl_kernels.norm.device.rows import (
     widened,
 )
 from flydsl_kernels.norm.device.softmax import exponential
-from flydsl_kernels.norm.select import SoftmaxPlan
+from flydsl_kernels.norm.selection import SoftmaxPlan
 
 __all__ = ["launch_softmax_backward"]
 
@@ -48,11 +48,11 @@ def thread_total(y: Any, g: Any, share: Share, logarithm: bool) -> Any:
     """Return the sum of a thread's g · y, or of its g."""
     sums = fx.Vector.filled((share.plan.vector,), 0.0, fx.Float32)
     for index in range(share.lane, share.full, share.plan.lanes):
-        wide = load_vector(g, index, share, False, 0.0).to(fx.Float32)
+        wide = load_vector(g, index, share).to(fx.Float32)
         if fx.const_expr(logarithm):
             sums = sums + wide
         else:
-            result = load_vector(y, index, share, False, 0.0).to(fx.Float32)
+            result = load_vector(y, index, share).to(fx.Float32)
             sums = fx.math.fma(result, wide, sums)
     total = sums.reduce("add")
     if fx.const_expr(share.plan.tail):
@@ -71,10 +71,10 @@ def long_softmax_backward_kernel(
     y, g = share.start(Y), share.start(G)
     (total,) = combine_row([thread_total(y, g, share, plan.logarithm)], add, share)
     for index in range(share.lane, share.full, share.plan.lanes):
-        result = load_vector(y, index, share, False, 0.0).to(fx.Float32)
-        wide = load_vector(g, index, share, False, 0.0).to(fx.Float32)
+        result = load_vector(y, index, share).to(fx.Float32)
+        wide = load_vector(g, index, share).to(fx.Float32)
         out = gradient(result, wide, total, plan.logarithm)
-        store_vector(share.start(DX), index, share, False, out)
+        store_vector(share.start(DX), index, share, out)
     if fx.const_expr(share.plan.tail):
         result = load_tail(y, share, 0.0).to(fx.Float32)
         wide = load_tail(g, share, 0.0).to(fx.Float32)

@@ -1,6 +1,6 @@
 """Public functions, one module per operation.
 
-Each checks its arguments, asks `flydsl_kernels.norm.select` for a plan and launches. To add one,
+Each checks its arguments, asks `flydsl_kernels.norm.selection` for a plan and launches. To add one,
 write a module here and list the function in `flydsl_kernels.norm` and its `registry`.
 """
 

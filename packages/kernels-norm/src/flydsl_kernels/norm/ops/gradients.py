@@ -6,7 +6,7 @@ from typing import Any
 
 from flydsl_kernels.norm.arrays import allocate_like, allocate_rows, as_vector, problem_of, rows_of
 from flydsl_kernels.norm.ops.normalise import Norm
-from flydsl_kernels.norm.select import NormPlan, SoftmaxPlan, select_columns, select_rows
+from flydsl_kernels.norm.selection import NormPlan, SoftmaxPlan, select_columns, select_rows
 
 __all__ = ["norm_gradients", "softmax_gradient"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl_kernels.norm.arrays import allocate_like, as_vector, problem_of, rows_of
-from flydsl_kernels.norm.select import NormPlan, select_rows
+from flydsl_kernels.norm.selection import NormPlan, select_rows
 
 __all__ = ["Norm", "run_add_norm", "run_norm"]
 

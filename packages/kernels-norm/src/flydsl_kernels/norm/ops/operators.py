@@ -12,7 +12,7 @@ import torch
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.norm.ops.gradients import norm_gradients, softmax_gradient
 from flydsl_kernels.norm.ops.normalise import Norm, run_add_norm, run_norm
-from flydsl_kernels.norm.ops.softmax import run_softmax
+from flydsl_kernels.norm.ops.softmax_rows import run_softmax
 
 __all__ = [
     "add_norm_operator",

@@ -5,23 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl_kernels.norm.arrays import allocate_like, problem_of, rows_of
 from flydsl_kernels.norm.ops.autograd import differentiable
-from flydsl_kernels.norm.select import SoftmaxPlan, select_rows
+from flydsl_kernels.norm.ops.softmax_rows import run_softmax
 
-__all__ = ["log_softmax", "run_softmax", "softmax"]
-
-
-def run_softmax(x: Any, logarithm: bool, out: Any = None, stream: Any = None) -> Any:
-    """Compute softmax or its logarithm; see `softmax` for the arguments."""
-    from flydsl_kernels.norm.device.softmax import launch_softmax
-
-    problem = problem_of(x)
-    result = allocate_like(x) if out is None else out
-    rows = rows_of(result, written=True, like=x, what="out")
-    if problem.rows:
-        launch_softmax(rows_of(x), rows, SoftmaxPlan(select_rows(problem), logarithm), stream)
-    return result
+__all__ = ["log_softmax", "softmax"]
 
 
 def _check_axis(x: Any, axis: int) -> None:

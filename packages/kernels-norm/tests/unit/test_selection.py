@@ -6,7 +6,7 @@ import pytest
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.norm.problem import ELEMENT_BYTES, MAX_COLUMNS, RowProblem
-from flydsl_kernels.norm.select import MAX_CHUNKS, select_columns, select_rows
+from flydsl_kernels.norm.selection import MAX_CHUNKS, select_columns, select_rows
 
 SIZES = [*range(1, 300), 511, 512, 513, 1000, 2047, 4104, 8192, 20000, 32768, 65536, 65537, 131072]
 
