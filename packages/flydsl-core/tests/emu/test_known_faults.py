@@ -192,6 +192,25 @@ def test_B12_constants_are_rounded_to_their_type(device):
     assert out[4] == 448.0 or np.isnan(out[4])
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_B12_folding_equals_the_conversion_at_run_time(device, arch):
+    random = np.random.default_rng().standard_normal(12).astype(np.float32) * 100
+    values = np.array([3.9, 1.3, 500.0, 448.0, 464.0, 0.001, -0.0, -7.3, *random], np.float32)
+    literals = values.tolist()
+
+    def body(i, x, folded, computed):
+        for k in fx.range_constexpr(len(literals)):
+            folded[k] = fx.Float32(literals[k]).to(fx.Float8E4M3FN).to(fx.Float32)
+            computed[k] = x[k].to(fx.Float8E4M3FN).to(fx.Float32)
+
+    folded, computed = zeros(np.float32, len(values)), zeros(np.float32, len(values))
+    with config.scope(FLYDSL_TARGET=arch):
+        device(body, [values, folded, computed], block=1)
+    nan = np.isnan(folded)
+    np.testing.assert_array_equal(nan, np.isnan(computed))
+    np.testing.assert_array_equal(folded[~nan].view(np.uint32), computed[~nan].view(np.uint32))
+
+
 def test_B14_floor_division_and_remainder_static_and_dynamic(device):
     def body(i, a, b, quotient, rest):
         quotient[i], rest[i] = a[i] // b[i], a[i] % b[i]
