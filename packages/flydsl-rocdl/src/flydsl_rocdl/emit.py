@@ -16,6 +16,7 @@ from flydsl.expr.extern import EXTERNS
 from flydsl.plugins.payloads import CodeObject, KernelInfo
 from flydsl_rocdl import devlib, hsaco
 from flydsl_rocdl.llvm_options import LLVM_OPTIONS
+from flydsl_rocdl.passes.intrinsics import restored
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, location_of
 from flydsl_rocdl.settings import LLD, LLVM_MC
 from flydsl_rocdl.target import RocdlTarget
@@ -32,6 +33,9 @@ _TRANSLATED = frozenset({"llvm", "rocdl"})
 _LIBRARY_CALL = re.compile(r"@(__oc[a-z]+_\w+)")
 _INLINE_ASSEMBLY = re.compile(r"\bcall [^@\n]* asm ")
 _FUNCTION_IN_MESSAGE = re.compile(r"in function '?([\w.$]+)")
+_INTRINSIC_MESSAGE = re.compile(
+    r"error: ((?:unknown intrinsic|invalid intrinsic)[^\n]*)\n[^\n]*?(@llvm[^\n]*)"
+)
 _LDS_MESSAGE = re.compile(r"local memory \((\d+)\) exceeds limit \((\d+)\)")
 
 
@@ -98,7 +102,7 @@ def to_llvm_ir(module: Any) -> str:
     called = sorted(set(_LIBRARY_CALL.findall(text)))
     if called:
         raise CompilerBug(f"calls of {', '.join(called)} were not lowered", code="FLY-B610")
-    return devlib.link_text(text)
+    return devlib.link_text(restored(text))
 
 
 def _kernels_with_dynamic_lds(llvm_ir: str) -> frozenset[str]:
@@ -232,6 +236,16 @@ def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObjec
             relocatable = hsaco.assemble(result.asm, program, target.arch, target.llvm_features)
     except TargetError as error:
         raise _explain(error, module, target) from error
+    except CompilerBug as error:
+        called = _INTRINSIC_MESSAGE.search(error.message)
+        if called is None:
+            raise
+        raise TargetError(
+            f"LLVM refuses a call of an intrinsic: {called.group(1)}",
+            code="FLY-T645",
+            value=called.group(2).strip(),
+            location=next(iter(_kernel_locations(module).values()), None),
+        ) from error
     lld = LLD.get()
     if lld is None:
         data = hsaco.link_object(relocatable)

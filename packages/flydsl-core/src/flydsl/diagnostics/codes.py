@@ -166,6 +166,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U288": "a struct is made of, or accessed by, something that does not fit its fields",
         "FLY-U289": "an iterator, buffer, queue or class changes in a dynamic region",
         "FLY-U290": "the spills option of a kernel is another word than report, warn or error",
+        "FLY-U291": "an LLVM intrinsic or inline assembly is given what it does not take",
         "FLY-U271": "an atomic operation, fence or ordered access is malformed",
         "FLY-B201": "the code of a rewritten function was lost",
         "FLY-B202": "the types of a loop's variables do not settle",

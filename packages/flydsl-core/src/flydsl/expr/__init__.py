@@ -206,6 +206,10 @@ def __getattr__(name: str) -> Any:
 
         value = globals()[name] = getattr(layout, name)
         return value
+    if name == "llvm":
+        import importlib
+
+        return importlib.import_module("flydsl.expr.llvm")
     from flydsl.plugins.namespaces import expr_attribute
 
     return expr_attribute(name)

@@ -9,6 +9,8 @@ through `access.amd_facts`, and export it here.
 
 from __future__ import annotations
 
+from typing import Any
+
 from flydsl_rocdl.expr import cdna3, cdna4, cdna5, rdna3, rdna4
 from flydsl_rocdl.expr.buffers import (
     BufferCopy,
@@ -42,7 +44,8 @@ from flydsl_rocdl.expr.lanes import (
 from flydsl_rocdl.expr.matrix import MFMA, SMFMAC, SWMMAC, WMMA, MFMA_Scale, WMMAScale
 from flydsl_rocdl.expr.pipelining import Pipeline, pipeline
 from flydsl_rocdl.expr.raw import ballot, ds_bpermute, readfirstlane, readlane
-from flydsl_rocdl.expr.raw_matrix import NAMES, builder
+from flydsl_rocdl.expr.raw_matrix import NAMES
+from flydsl_rocdl.expr.raw_matrix import builder as matrix_builder
 from flydsl_rocdl.expr.scheduling import (
     iglp_opt,
     lds_barrier,
@@ -154,12 +157,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Return the raw matrix operation of that name (`raw_matrix`)."""
-    found = builder(name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return found
+def __getattr__(name: str) -> Any:
+    """Return a raw builder: a matrix operation (`raw_matrix`) or an intrinsic (`builders`)."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    found = matrix_builder(name)
+    if found is not None:
+        return found
+    from flydsl_rocdl.expr.builders import builder
+
+    return builder(name)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flydsl.errors import CompilerBug, TargetError
-from flydsl_rocdl.passes import async_groups, lane_addresses, rules, wide
+from flydsl_rocdl.passes import async_groups, intrinsics, lane_addresses, rules, wide
 from flydsl_rocdl.passes.builder import Builder, Value
 from flydsl_rocdl.passes.lowering import RULES, Lowering, location_of, refuse
 from flydsl_rocdl.passes.pointers import llvm_pointer
@@ -156,6 +156,7 @@ def _collect(low: Lowering, function: Any) -> list[tuple[Any, tuple[Any, ...]]]:
 def _lower_function(low: Lowering, function: Any) -> None:
     low.function = function
     _set_argument_attributes(low, function)
+    intrinsics.replace(low, function)
     wide.prepare(low, function)
     lane_addresses.check(low, function)
     async_groups.lower(low, function)

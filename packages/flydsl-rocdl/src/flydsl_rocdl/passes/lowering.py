@@ -48,6 +48,7 @@ class Lowering:
         approximate: Whether mathematical functions may be the hardware's approximations.
         explicit_waits: Whether the function at hand says itself when its loads into LDS arrive.
         functions: Device-library functions that were declared.
+        intrinsics: Symbols of called intrinsics by name and signature.
         symbols: Globals of local data share that were created.
         function: The function at hand.
         op: The operation at hand.
@@ -62,6 +63,7 @@ class Lowering:
     explicit_waits: bool = False
     functions: set[str] = field(default_factory=set)
     symbols: set[str] = field(default_factory=set)
+    intrinsics: dict[tuple[str, str], str] = field(default_factory=dict)
     function: Op = None
     op: Op = None
     operand_types: tuple[Any, ...] = ()

@@ -1,0 +1,67 @@
+"""Intrinsic calls that LLVM checks: `fx.llvm.call_intrinsic` and the raw builders of ``fx.rocdl``.
+
+MLIR's translation does not survive an intrinsic that it does not know or that is called with wrong
+types. Such calls therefore become calls of functions with a name of our own (`PREFIX`), and
+`restored` gives them the intrinsic's name in LLVM's text, without a declaration: LLVM's parser then
+finds the overload, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flydsl import mlir
+from flydsl.expr.llvm import CALLED
+from flydsl_rocdl.passes.lowering import Lowering
+
+__all__ = ["PREFIX", "replace", "restored"]
+
+PREFIX = "fly_intrinsic"
+_DECLARATION = re.compile(rf'^declare [^\n]*@"?{PREFIX}\.\d+\.[^\n]*\n', re.MULTILINE)
+_USE = re.compile(rf'@"?{PREFIX}\.\d+\.([\w.]+)"?')
+
+
+def replace(low: Lowering, function: Any) -> None:
+    """Turn the marked intrinsic calls of a function into calls of functions."""
+    calls: list[Any] = []
+
+    def note(op: Any) -> Any:
+        if op.name == "llvm.call_intrinsic" and CALLED in op.attributes:
+            calls.append(op)
+        return mlir.ir.WalkResult.ADVANCE
+
+    function.walk(note)
+    for op in calls:
+        low.b.at(op)
+        results = [r.type for r in op.results]
+        made = low.b.op("llvm.call", results, list(op.operands), _attributes(low, op, results))
+        for old, new in zip(op.results, made.results, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+
+
+def _attributes(low: Lowering, op: Any, results: list[Any]) -> dict[str, str]:
+    name = str(op.attributes["intrin"].value)
+    inputs = ", ".join(str(v.type) for v in op.operands)
+    signature = f"!llvm.func<{results[0] if results else 'void'} ({inputs})>"
+    symbol = low.intrinsics.get((name, signature))
+    if symbol is None:
+        symbol = f"{PREFIX}.{len(low.intrinsics)}.{name}"
+        low.intrinsics[name, signature] = symbol
+        low.b.declare(low.module, symbol, signature)
+    return {
+        "callee": f"@{symbol}",
+        "CConv": "#llvm.cconv<ccc>",
+        "TailCallKind": "#llvm.tailcallkind<none>",
+        "fastmathFlags": "#llvm.fastmath<none>",
+        "op_bundle_sizes": "array<i32>",
+        "operandSegmentSizes": f"array<i32: {len(op.operands)}, 0>",
+    }
+
+
+def restored(text: str) -> str:
+    """Return LLVM IR with the intrinsics' own names."""
+    if PREFIX not in text:
+        return text
+    return _USE.sub(r"@\1", _DECLARATION.sub("", text))
