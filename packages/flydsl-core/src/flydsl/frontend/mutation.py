@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from flydsl.errors import UserError
+from flydsl.expr.numeric import Numeric
+from flydsl.expr.vector import Vector
 from flydsl.frontend.eligible import rewritable
 from flydsl.frontend.hidden import Hidden, watched
 from flydsl.frontend.missing import ABSENT
@@ -119,7 +121,9 @@ class AttributeSlot:
         return id(self.owner), self.item
 
 
-_ATOMIC = (int, float, complex, str, bytes, type(None), type, types.ModuleType, range)
+_ATOMIC = (
+    Numeric, int, float, complex, str, bytes, type(None), type, types.ModuleType, range, Vector,
+)  # fmt: skip
 
 
 class Snapshot:
