@@ -7,8 +7,10 @@ from typing import Any
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
 from flydsl.expr.emit import constant, emit
+from flydsl.expr.layout_functions import get_iter
 from flydsl.expr.numeric import Int32, Numeric
 from flydsl.expr.pointers import Pointer, element_class
+from flydsl.expr.tensors import Tensor
 from flydsl.expr.vector import Vector
 from flydsl_rocdl.atoms import memory
 from flydsl_rocdl.expr.access import amd_facts, immediate, intrinsic, ir_i32
@@ -115,7 +117,7 @@ def get_buffer_rsrc(ptr: Any) -> IRValue:
         UserValueError: The pointer is no buffer pointer.
     """
     session = require("get_buffer_rsrc")
-    pointer = getattr(ptr, "iterator", ptr)
+    pointer = get_iter(ptr) if isinstance(ptr, Tensor) else ptr
     if not isinstance(pointer, Pointer) or "buffer" not in pointer.kind.space:
         raise UserValueError(
             "only a buffer pointer has a descriptor", code="FLY-U633", value=ptr,
