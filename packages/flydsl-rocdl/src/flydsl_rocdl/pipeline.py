@@ -27,6 +27,7 @@ def pipeline(target: RocdlTarget, options: CompileOptions) -> Pipeline:
             "convert-fly-to-rocdl",
             "pass",
             options=(
+                ("flush_denormals", options.flush_denormals),
                 ("unsafe_fp_math", options.unsafe_fp_math),
                 ("waves_per_eu", options.waves_per_eu),
             ),

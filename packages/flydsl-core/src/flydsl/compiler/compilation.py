@@ -37,7 +37,13 @@ def compile_call(function: frontend.JitFunction, call: Call) -> tuple[Artifact, 
     codegen.warm_up(host_request(""))
     context = mlir.thread_context()
     with recorder.step("trace", function.name):
-        traced = frontend.trace(function, dict(call.specs), call.target, context=context)
+        traced = frontend.trace(
+            function,
+            dict(call.specs),
+            call.target,
+            context=context,
+            fast_math=call.options.fastmath,
+        )
     dumper = Dumper(call.options, function.name, call.key.digest)
     lowering = Lowering(traced.module, call.target, call.options, recorder, dumper)
     lowering.after(TRACED)

@@ -21,7 +21,14 @@ FASTMATH_FLAGS = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 """Individual floating-point relaxations, in the order MLIR prints them."""
 
 _NOT_IN_KEY = frozenset({"want_isa", "dump_ir", "dump_dir", "verify", "compile_only"})
-_HINTS = ("waves_per_eu", "fast_fp_math", "unsafe_fp_math", "fastmath", "llvm_options")
+_HINTS = (
+    "waves_per_eu",
+    "fast_fp_math",
+    "unsafe_fp_math",
+    "fastmath",
+    "flush_denormals",
+    "llvm_options",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class CompileOptions:
         fastmath: Ambient floating-point flags: ``""``, ``"fast"``, or names from `FASTMATH_FLAGS`
             joined by commas. Also accepts a bool, a sequence of names or an `enum.Flag`.
         unsafe_fp_math: Let the target use its unsafe floating-point approximations.
+        flush_denormals: Let f32 operations take and give zero instead of denormal numbers.
         waves_per_eu: Requested waves per execution unit: ``()`` for no request, ``(low,)`` or
             ``(low, high)``. Also accepts an int (0: no request), ``"low,high"`` and None.
         llvm_options: LLVM command-line options as sorted ``(name, value)`` pairs, values bool, int
@@ -52,6 +60,7 @@ class CompileOptions:
     debug_info: bool = False
     fastmath: str = ""
     unsafe_fp_math: bool = False
+    flush_denormals: bool = False
     waves_per_eu: tuple[int, ...] = ()
     llvm_options: tuple[tuple[str, bool | int | str], ...] = ()
     compile_only: bool = False
@@ -90,9 +99,9 @@ class CompileOptions:
     def with_hints(self, hints: Mapping[str, object]) -> CompileOptions:
         """Return these options overlaid with compile hints; a value of None changes nothing.
 
-        Keys: ``waves_per_eu``, ``fastmath``, ``unsafe_fp_math``, ``llvm_options`` (which extends
-        the options set already) and ``fast_fp_math`` (short for ``fastmath="fast"`` unless
-        ``fastmath`` is given too).
+        Keys: ``waves_per_eu``, ``fastmath``, ``unsafe_fp_math``, ``flush_denormals``,
+        ``llvm_options`` (which extends the options set already) and ``fast_fp_math`` (short for
+        ``fastmath="fast"`` unless ``fastmath`` is given too).
 
         Raises:
             UserValueError: Unknown hint, or a value out of range.

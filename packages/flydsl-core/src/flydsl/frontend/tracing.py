@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from flydsl.diagnostics import error_location
@@ -29,6 +29,7 @@ def trace(
     arguments: Mapping[str, ArgSpec],
     target: Target | None = None,
     context: Any = None,
+    fast_math: str = "",
 ) -> TracedModule:
     """Trace a launcher.
 
@@ -37,6 +38,7 @@ def trace(
         arguments: How each parameter is specialised and passed, in order.
         target: The target, for limits; None checks none.
         context: An MLIR context to build in; a thread's reusable context by default.
+        fast_math: Fast-math flags of float operations outside any ``fx.fastmath``.
 
     Returns:
         The module with what the driver needs to know of it.
@@ -51,7 +53,7 @@ def trace(
     context = mlir.thread_context() if context is None else context
     with _collector_paused(), context, ir.Location.unknown(), _located(ir):
         session = Session(ir, context, target)
-        with opened(session):
+        with opened(session), _fast_math(fast_math):
             traced = _Tracer(session, function, arguments)
             traced.run()
     parameters = tuple(TracedParameter(name, spec) for name, spec in arguments.items())
@@ -65,6 +67,15 @@ def trace(
         cpu_seconds=time.process_time() - start,
         sites=tuple(session.sites.values()),
     )
+
+
+def _fast_math(flags: str) -> AbstractContextManager[None]:
+    """Return the context that applies flags to float operations, if there are any."""
+    if not flags:
+        return nullcontext()
+    from flydsl.expr.fast import fastmath
+
+    return fastmath(flags)
 
 
 @contextmanager

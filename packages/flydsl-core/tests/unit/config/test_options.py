@@ -90,6 +90,7 @@ def test_cache_key_covers_what_changes_the_code_and_nothing_else():
         "debug_info": True,
         "fastmath": "contract",
         "unsafe_fp_math": True,
+        "flush_denormals": True,
         "waves_per_eu": 2,
         "llvm_options": {"misched": "ilp"},
     }

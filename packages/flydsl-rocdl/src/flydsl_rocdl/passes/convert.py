@@ -31,6 +31,7 @@ def run(
     *,
     waves_per_eu: tuple[int, ...] = (),
     unsafe_fp_math: bool = False,
+    flush_denormals: bool = False,
     **options: object,
 ) -> None:
     """Lower every gpu.module of `module` in place.
@@ -40,6 +41,7 @@ def run(
         target: A `RocdlTarget`.
         waves_per_eu: Requested occupancy bounds, as in `CompileOptions`.
         unsafe_fp_math: Use the hardware's approximations of mathematical functions.
+        flush_denormals: Run f32 operations in the mode that flushes denormal numbers.
         options: Other pass options; none has a meaning here.
 
     Raises:
@@ -55,7 +57,7 @@ def run(
     for op in module.body.operations:
         if op.operation.name == "gpu.module":
             low = Lowering(target, Builder(context), op.operation, approximate=unsafe_fp_math)
-            _lower_module(low, waves_per_eu)
+            _lower_module(low, waves_per_eu, flush_denormals)
 
 
 def _functions(module: Any) -> Iterator[Any]:
@@ -64,11 +66,11 @@ def _functions(module: Any) -> Iterator[Any]:
             yield op.operation
 
 
-def _lower_module(low: Lowering, waves_per_eu: tuple[int, ...]) -> None:
+def _lower_module(low: Lowering, waves_per_eu: tuple[int, ...], flush_denormals: bool) -> None:
     low.b.at_module_end(low.module)
     for function in list(_functions(low.module)):
         low.block = _known_block(function)
-        _set_attributes(low, function, waves_per_eu)
+        _set_attributes(low, function, waves_per_eu, flush_denormals)
         _lower_function(low, function)
     low.b.at_module_end(low.module)
     low.b.op(
@@ -84,13 +86,18 @@ def _known_block(function: Any) -> tuple[int, int, int] | None:
     return int(x), int(y), int(z)
 
 
-def _set_attributes(low: Lowering, function: Any, waves_per_eu: tuple[int, ...]) -> None:
+def _set_attributes(
+    low: Lowering, function: Any, waves_per_eu: tuple[int, ...], flush_denormals: bool
+) -> None:
     """Record what the back end should know about a kernel."""
     b = low.b
     if low.block is None:
         # Upstream would promise at most 256 threads by default.
         limit = low.facts.max_threads_per_block
         function.attributes["rocdl.flat_work_group_size"] = b.attribute(f'"1,{limit}"')
+    passed: list[str] = []
+    if flush_denormals:
+        passed.append('["denormal-fp-math-f32", "preserve-sign,preserve-sign"]')
     if waves_per_eu:
         highest = low.facts.max_waves_per_simd
         if max(waves_per_eu) > highest or waves_per_eu[0] < 1:
@@ -99,7 +106,9 @@ def _set_attributes(low: Lowering, function: Any, waves_per_eu: tuple[int, ...])
                 allowed=f"1 to {highest} on {low.target.arch}", location=location_of(function),
             )  # fmt: skip
         bounds = ",".join(str(n) for n in waves_per_eu)
-        function.attributes["passthrough"] = b.attribute(f'[["amdgpu-waves-per-eu", "{bounds}"]]')
+        passed.append(f'["amdgpu-waves-per-eu", "{bounds}"]')
+    if passed:
+        function.attributes["passthrough"] = b.attribute(f"[{', '.join(passed)}]")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,51 @@
+"""Every compile hint changes the code that comes out, and unknown ones are refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.config import scope
+from flydsl.errors import UserError
+
+
+@flyc.kernel
+def _scale(a: fx.Tensor, out: fx.Tensor) -> None:
+    lane = fx.thread_idx.x
+    out[lane] = a[lane] * fx.Float32(0.5) + fx.math.exp2(a[lane])
+
+
+@flyc.jit
+def _launch(a: fx.Tensor, out: fx.Tensor) -> None:
+    _scale(a, out).launch(grid=(1,), block=(64, 1, 1))
+
+
+def _isa(hints: dict[str, Any]) -> str:
+    a = np.zeros(64, np.float32)
+    with scope(FLYDSL_TARGET="gfx942"):
+        text: str = flyc.compile[hints](_launch, a, a.copy()).isa
+    return text
+
+
+def test_denormals_are_flushed_on_request() -> None:
+    assert re.search(r"\.amdhsa_float_denorm_mode_32 3", _isa({}))
+    assert re.search(r"\.amdhsa_float_denorm_mode_32 0", _isa({"flush_denormals": True}))
+
+
+def test_fast_math_and_llvm_options_change_the_code() -> None:
+    plain = re.findall(r"^\tv_\w+", _isa({}), re.MULTILINE)
+    fast = re.findall(r"^\tv_\w+", _isa({"fast_fp_math": True}), re.MULTILINE)
+    assert len(fast) < len(plain)
+    with pytest.raises(UserError):
+        _isa({"llvm_options": {"no-such-option": True}})
+
+
+@pytest.mark.parametrize("hints", [{"maxnreg": 32}, {"wave_per_eu": 2}, {"flush_denormals": 1}])
+def test_unknown_and_malformed_hints_are_refused(hints: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        _isa(hints)
