@@ -85,6 +85,22 @@ ROWS = {
         CORE + "emu/tiled/test_atomics.py",
         "test_atomic_copies",
     ),
+    "matrix operation that the architecture lacks": (
+        ROCDL + "emu/matrix/test_options.py",
+        "test_what_this_architecture_lacks_is_refused_at_the_users_line",
+    ),
+    "8-bit floats of the other flavour in a matrix operation": (
+        ROCDL + "emu/matrix/test_options.py",
+        "test_the_wrong_flavour_of_small_floats_is_refused",
+    ),
+    "8-bit operands of `MFMA_Scale` in registers": (
+        ROCDL + "emu/matrix/test_products.py",
+        "test_product",
+    ),
+    "scales of `MFMA_Scale` that are constant zero": (
+        ROCDL + "emu/matrix/test_options.py",
+        "test_scales_that_are_missing_constant_or_short",
+    ),
     "a kernel that writes to a read-only NumPy array": (
         CORE + "emu/launch/test_read_only.py",
         "test_a_write_names_the_argument_and_the_line",

@@ -206,7 +206,7 @@ def test_the_wrong_flavour_of_small_floats_is_refused(multiply: Any, make_produc
 
 
 @pytest.mark.parametrize(
-    ("kind", "mnk", "types", "options", "error", "code"),
+    "case",
     [
         ("MFMA", (16, 16, 2), ("f32", "f32", "f32"), (), UserValueError, "FLY-U630"),
         ("MFMA", (16, 16, 8), ("bf16", "bf16", "f32"), (), TargetError, "FLY-T634"),
@@ -229,9 +229,9 @@ def test_the_wrong_flavour_of_small_floats_is_refused(multiply: Any, make_produc
     ],
 )  # fmt: skip
 def test_what_this_architecture_lacks_is_refused_at_the_users_line(
-    multiply: Any, make_product: Any, stored: Any, kind: str, mnk: Any, types: Any, options: Any,
-    error: Any, code: str,
-) -> None:  # fmt: skip
+    multiply: Any, make_product: Any, stored: Any, case: tuple[Any, ...]
+) -> None:
+    kind, mnk, types, options, error, code = case
     m, n, k = mnk
     kept = 2 if kind in ("SMFMAC", "SWMMAC") else 1
     p = make_product(kind, mnk, types, options, kept, load_bits=(64, 128 // (3 - kept)))
@@ -241,3 +241,24 @@ def test_what_this_architecture_lacks_is_refused_at_the_users_line(
     assert caught.value.code == code
     assert caught.value.allowed
     assert caught.value.location is not None
+
+
+@pytest.mark.parametrize(("modifier", "sign"), [(0, 1), (1, -1), (2, 0), (3, 2)])
+@pytest.mark.parametrize("result", ["f32", "f16"])
+def test_the_addend_may_be_negated_and_made_absolute(
+    multiply: Any, make_product: Any, modifier: int, sign: int, result: str
+) -> None:
+    options = (("mod_c", modifier), ("reuse_a", True))
+    p = make_product("WMMA", (16, 16, 32), ("f16", "f16", result), options, load_bits=(128, 128),
+                     threads=32)  # fmt: skip
+    rng = np.random.default_rng(modifier)
+    a, b, c = (rng.integers(-8, 9, s).astype(np.float16) for s in ((16, 32), (16, 32), (16, 16)))
+    c = c.astype(np.float32 if result == "f32" else np.float16)
+    added = {1: c, -1: -c, 0: np.abs(c), 2: -np.abs(c)}[sign].astype(np.float64)
+    expected = a.astype(np.float64) @ b.astype(np.float64).T + added
+    assert np.array_equal(multiply("gfx1250", p, a, b, c).astype(np.float64), expected)
+    for arch in WAVES_32:
+        other = make_product("WMMA", (16, 16, 16), ("f16", "f16", result), options,
+                             load_bits=(128, 128), threads=32)  # fmt: skip
+        with pytest.raises(TargetError, match="have no reuse_a" if not modifier else "no mod_c"):
+            multiply(arch, other, a[:, :16].copy(), b[:, :16].copy(), c)

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flydsl_rocdl.arch import INSTRUCTION_TYPES, MatrixShape, lookup
+from flydsl_rocdl.arch import INSTRUCTION_TYPES, ArchFacts, MatrixShape, lookup
 
-ARCHES = ("gfx942", "gfx950", "gfx1100", "gfx1201")
+ARCHES = ("gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 KINDS = {"mfma": "MFMA", "smfmac": "SMFMAC", "mfma_scale": "MFMA_Scale", "wmma": "WMMA"}
 KINDS["swmmac"] = "SWMMAC"
 ELEMENT_BITS = {"f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "i4": 4}
@@ -38,22 +38,26 @@ def _element(name: str, flavour: str) -> str:
     return BACK.get(name, name)
 
 
-def _load_bits(shape: MatrixShape, element: str, side: int, lanes: int) -> int:
+def _load_bits(shape: MatrixShape, element: str, side: int, facts: ArchFacts) -> int:
     """Return how many bits of one row a lane can load at once."""
     bits = ELEMENT_BITS.get(element, 8)
     if shape.family == "mfma_scale":
         return bits * (32 if bits < 8 else 16)
-    values = shape.m * shape.k * shape.blocks // lanes
+    values = shape.m * shape.k * shape.blocks // facts.wave_size
     if shape.family in ("smfmac", "swmmac"):
         values = values // 2 if side == 0 else values
     if shape.family == "smfmac" and side and values * bits > 128:
         values //= 2
+    if shape.family == "wmma" and shape.k > 16 and "wmma-reuse" in facts.has:
+        values = 8
     return min(values * bits, 128)
 
 
 def _cases(arch: str) -> Iterator[tuple[Any, ...]]:
     facts = lookup(arch)
     for shape in facts.matrix:
+        if arch == "gfx1250" and shape.family != "wmma":
+            continue  # the emulator has no sparse and no scaled ones of this architecture
         types = (_element(shape.a, facts.fp8), _element(shape.b, facts.fp8), shape.acc)
         sizes = [(shape.m, shape.n)]
         if shape.blocks > 1:
@@ -97,7 +101,9 @@ class Operands:
             bits = ELEMENT_BITS.get(element, 8)
             codes = self.rng.integers(0, 2**bits, (rows, columns)).astype(np.uint8)
             values = codes.view(kind)
-            bad = ~np.isfinite(values.astype(np.float64))
+            wide = np.abs(values.astype(np.float64))
+            # Large products would leave nothing finite in a result of 16 bits.
+            bad = ~(wide <= (8 if self.types[2] == "f16" else np.finfo(np.float64).max))
             bad[1] = False
             codes[bad] = 0
             return codes.view(kind)
@@ -154,7 +160,7 @@ def _assert_equal(result: Any, total: Any, size: Any, exact: bool) -> None:
     room += float(info.smallest_subnormal)
     assert (np.abs(got[kept] - total[kept]) <= room[kept]).all()
     assert np.array_equal(got[~kept], rounded[~kept], equal_nan=True)
-    assert kept.sum() > result.size // 2
+    assert kept.sum() > result.size // 4
 
 
 def _sparse(a: Any, p: Any, shape: MatrixShape, rng: Any, lanes: int) -> tuple[Any, Any]:
@@ -193,7 +199,8 @@ def test_product(
     arch: str, shape: MatrixShape, mnk: tuple[int, int, int], types: Any,
 ) -> None:  # fmt: skip
     rng = np.random.default_rng(zlib.crc32(repr((shape.mnemonic, mnk, types)).encode()))
-    lanes = lookup(arch).wave_size
+    facts = lookup(arch)
+    lanes = facts.wave_size
     m, n, k = mnk
     sparse = shape.family in ("smfmac", "swmmac")
     scaled = shape.family == "mfma_scale"
@@ -208,8 +215,8 @@ def test_product(
     p = make_product(
         KINDS[shape.family], mnk, types, tuple(options), 2 if sparse else 1,
         ("scale_a", "scale_b") if scaled else ("index",) if sparse else (),
-        (_load_bits(shape, types[0], 0, lanes),
-         _load_bits(shape, types[1], 1, lanes)),
+        (_load_bits(shape, types[0], 0, facts),
+         _load_bits(shape, types[1], 1, facts)),
         threads=lanes,
     )  # fmt: skip
     operands = Operands(rng, mnk, types, stored)
