@@ -153,6 +153,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U272": "the format of printf or device_assert does not fit its values",
         "FLY-U273": "printf or device_assert is given something that is no scalar",
         "FLY-U274": "a while loop on compile-time values does not end while tracing",
+        "FLY-U299": "a value of a trace or kernel that has ended is used",
         "FLY-U276": "an external function is malformed, not linked, or called wrongly",
         "FLY-U275": "a kernel is called but not launched",
         "FLY-U280": "a reduction or scan is given a value or operation that it cannot combine",

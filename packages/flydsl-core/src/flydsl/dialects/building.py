@@ -243,6 +243,9 @@ def as_value(x: Operand) -> mlir.ir.Value:
     if isinstance(x, int | tuple | list) or x is None:
         return int_tuple(x)
     if not isinstance(x, _STATIC):
+        if hasattr(x, "explain_use"):
+            # A placeholder of the expression language for a value that is gone knows why.
+            x.explain_use()
         raise UserTypeError(
             "a layout operation has an operand of a kind it cannot use",
             code="FLY-U319",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flydsl.errors import SourceLocation, UserRuntimeError
+from flydsl.expr.expiry import expire, guarded
 from flydsl.expr.locations import LocationTable
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "SharedUse",
     "current",
     "in_trace",
+    "note",
     "opened",
     "require",
 ]
@@ -143,6 +145,7 @@ class Session:
         sites: What the program prints and asserts (`flydsl.runtime.output.OutputSite`), by key.
         reached: User functions that the trace has called, by identity.
         depth: How many dynamic regions (`if`, loops on run-time values) enclose the current point.
+        made: DSL values of the kernel, or of the launcher outside kernels (see `expiry`).
         create: ``ir.Operation.create``.
     """
 
@@ -155,6 +158,7 @@ class Session:
         "ir",
         "kernel",
         "locations",
+        "made",
         "module_scope",
         "reached",
         "sites",
@@ -176,7 +180,8 @@ class Session:
         self.reached: dict[int, Any] = {}
         self.depth = 0
         self.fastmath: Any = None
-        self.create: Callable[..., Any] = ir.Operation.create
+        self.made: list[Any] = []
+        self.create: Callable[..., Any] = guarded(ir.Operation.create)
         self.value_class: type = ir.Value
 
     def type(self, text: str) -> IRType:
@@ -197,6 +202,13 @@ _STATE = _State()
 def current() -> Session | None:
     """Return this thread's trace, or None."""
     return _STATE.session
+
+
+def note(value: Any) -> None:
+    """Remember a DSL value, whose IR value ends with the kernel or trace."""
+    session = _STATE.session
+    if session is not None:
+        session.made.append(value)
 
 
 def in_trace() -> bool:
@@ -232,3 +244,4 @@ def opened(session: Session) -> Iterator[Session]:
         yield session
     finally:
         _STATE.session = before
+        expire(session.made)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from flydsl.errors import UserIndexError, UserTypeError, UserValueError
-from flydsl.expr.ambient import IRValue, require
+from flydsl.expr.ambient import IRValue, note, require
 from flydsl.expr.emit import emit
 from flydsl.expr.numeric import BY_TEXT, Boolean, Index, Numeric, as_numeric, common_type, fold
 from flydsl.expr.numeric.base import is_numeric_class, laned, literal
@@ -53,6 +53,7 @@ class Lanes:
         self.value: IRValue = value
         self.shape: tuple[Any, ...] = shape
         self.dtype = dtype
+        note(self)
 
     @property
     def numel(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flydsl.errors import UserTypeError
-from flydsl.expr.ambient import IRValue, current
+from flydsl.expr.ambient import IRValue, current, note
 from flydsl.expr.numeric import Numeric
 from flydsl.expr.numeric.promote import scalar_from_ir
 
@@ -65,6 +65,7 @@ class FlyValue:
             kind = fly_types.of(value.type)
         self.value = value
         self.kind = kind
+        note(self)
 
     @property
     def type(self) -> Any:

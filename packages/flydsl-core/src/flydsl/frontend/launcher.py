@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
 from flydsl.expr.ambient import IRType, IRValue, KernelScope, SharedUse, current
 from flydsl.expr.emit import constant, emit
+from flydsl.expr.expiry import expire
 from flydsl.expr.numeric import Index, Int32, Integer, Numeric, as_numeric
 from flydsl.frontend.attributes import to_attribute
 from flydsl.frontend.parameters import argument
@@ -174,6 +175,7 @@ class KernelLauncher:
         entry = operation.regions[0].blocks.append(*types, arg_locs=[here] * len(types))
         depth, session.depth = session.depth, 0
         session.kernel = KernelScope(symbol, block, entry)
+        outside, session.made = session.made, []
         try:
             with ir.InsertionPoint(entry):
                 self._call_body(list(entry.arguments))
@@ -184,6 +186,8 @@ class KernelLauncher:
         finally:
             session.kernel = None
             session.depth = depth
+            expire(session.made)
+            session.made = outside
         if prints:
             types.append(entry.arguments[len(types)].type)
             hidden = ir.TypeAttr.get(ir.FunctionType.get(types, []))

@@ -95,3 +95,58 @@ def test_storing_a_variable_that_only_one_arm_assigns():
 
     text = refused(launch, np.zeros(64, np.float32), line="X[t] = v")
     assert "'v' has no value here" in text
+
+
+def test_values_kept_over_the_end_of_a_trace():
+    kept = {}
+
+    def twice():
+        if "value" not in kept:
+            kept["value"] = fx.thread_idx.x * 2
+        return kept["value"]
+
+    @flyc.kernel
+    def kernel(X: fx.Tensor):
+        X[twice()] = 1.0
+
+    @flyc.jit
+    def launch(X: fx.Tensor):
+        kernel(X).launch(grid=1, block=4)
+
+    x = np.zeros(8, np.float32)
+    launch(x)
+    assert x.tolist() == [1, 0] * 4
+    # Traced again, for another kind of argument: the kept value refers to what is gone.
+    text = refused(launch, np.zeros(8, np.float64), line="X[twice()] = 1.0")
+    assert "another trace or another kernel" in text
+
+
+def test_values_of_one_kernel_used_in_another():
+    kept = []
+
+    @flyc.kernel
+    def first(X: fx.Tensor):
+        kept.append((fx.thread_idx.x + 1, X[0], fx.Vector([X[0], X[1]]), X))
+        X[0] = 1.0
+
+    @flyc.kernel
+    def second(X: fx.Tensor, which: fx.Constexpr[int]):
+        value = kept[0][which]
+        if which == 0:
+            X[value] = 2.0
+        elif which == 1:
+            X[0] = value + 1.0
+        elif which == 2:
+            X[0] = (value + value)[0]
+        else:
+            X[0] = value[0]
+
+    @flyc.jit
+    def launch(X: fx.Tensor, which: fx.Constexpr[int]):
+        first(X).launch(grid=1, block=1)
+        second(X, which).launch(grid=1, block=1)
+
+    for which in range(4):
+        kept.clear()
+        with pytest.raises(UserError, match="another trace or another kernel"):
+            launch(np.zeros(8, np.float32), which)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from flydsl.errors import UserTypeError
-from flydsl.expr.ambient import IRType, IRValue, require
+from flydsl.expr.ambient import IRType, IRValue, note, require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.formats import FloatFormat
 
@@ -111,6 +111,7 @@ class Numeric(metaclass=NumericMeta):
         """Return the dynamic number that an IR value of exactly this class's IR type holds."""
         self = object.__new__(cls)
         self.value = value
+        note(self)
         return self
 
     @classmethod
