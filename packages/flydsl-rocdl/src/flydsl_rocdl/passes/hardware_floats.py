@@ -1,7 +1,7 @@
 """The conversion instructions between f32 and floats of 8, 6 and 4 bits.
 
 Which there are (ISA guides, and LLVM for the intrinsics): two 8-bit numbers at a time in FNUZ
-formats on gfx942 and in OCP formats on gfx950, gfx12 and gfx1250; on gfx950 also two 4-bit numbers
+formats on CDNA3 and in OCP formats on CDNA4, RDNA4 and CDNA5; on CDNA4 also two 4-bit numbers
 or 32 6-bit numbers at a time, with a scale, which is one here.
 """
 
