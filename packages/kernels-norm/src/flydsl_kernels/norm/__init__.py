@@ -12,8 +12,10 @@ from flydsl_kernels.norm.ops import (
     fused_add_layernorm,
     fused_add_rmsnorm,
     layernorm,
+    layernorm_quantised,
     log_softmax,
     rmsnorm,
+    rmsnorm_quantised,
     softmax,
 )
 
@@ -21,7 +23,9 @@ __all__ = [
     "fused_add_layernorm",
     "fused_add_rmsnorm",
     "layernorm",
+    "layernorm_quantised",
     "log_softmax",
     "rmsnorm",
+    "rmsnorm_quantised",
     "softmax",
 ]

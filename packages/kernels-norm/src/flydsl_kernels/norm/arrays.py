@@ -15,6 +15,7 @@ from flydsl_kernels.norm.problem import ELEMENT_BYTES, RowProblem
 __all__ = [
     "allocate_like",
     "allocate_rows",
+    "allocate_small",
     "as_vector",
     "check_shape",
     "dtype_name",
@@ -191,3 +192,18 @@ def allocate_rows(like: Any, rows: int, columns: int) -> Any:
     import numpy as np
 
     return np.empty((rows, columns), np.float32)
+
+
+def allocate_small(like: Any, dtype: str) -> Any:
+    """Return a new array of `like`'s library, shape and device, of an 8-bit type."""
+    if is_torch(like):
+        import torch
+
+        return torch.empty(like.shape, dtype=getattr(torch, dtype), device=like.device)
+    import numpy as np
+
+    if dtype == "int8":
+        return np.empty(like.shape, np.int8)
+    import ml_dtypes
+
+    return np.empty(like.shape, getattr(ml_dtypes, dtype))

@@ -12,6 +12,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C900": "Rows are too long for the row kernels, or empty.",
         "FLY-C901": "There are more rows than a launch can have.",
         "FLY-C902": "The row kernels do not take this element type.",
+        "FLY-C903": "Rows are not quantised to this element type.",
         "FLY-U900": "An argument is neither a NumPy array nor a PyTorch tensor.",
         "FLY-U901": "An array has another shape than the operation needs.",
         "FLY-U902": "An array has another element type than the operation needs.",

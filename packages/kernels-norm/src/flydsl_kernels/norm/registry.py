@@ -13,8 +13,10 @@ _SUMMARIES = {
     "fused_add_layernorm": "sum of two matrices, and its rows normalised to mean 0, variance 1",
     "fused_add_rmsnorm": "sum of two matrices, and its rows divided by their root mean square",
     "layernorm": "rows normalised to mean 0 and variance 1",
+    "layernorm_quantised": "rows normalised to mean 0 and variance 1, in 8 bits with scales",
     "log_softmax": "logarithm of the softmax of rows",
     "rmsnorm": "rows divided by their root mean square",
+    "rmsnorm_quantised": "rows divided by their root mean square, in 8 bits with scales",
     "softmax": "softmax of rows",
 }
 

@@ -22,6 +22,7 @@ __all__ = [
     "MAX_CHUNKS",
     "ColumnPlan",
     "NormPlan",
+    "QuantPlan",
     "RowPlan",
     "SoftmaxPlan",
     "select_columns",
@@ -103,6 +104,19 @@ class SoftmaxPlan:
 
     row: RowPlan
     logarithm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuantPlan:
+    """What a normalisation with 8-bit results is compiled for.
+
+    Attributes:
+        norm: The normalisation.
+        limit: Largest number of the 8-bit type that results use.
+    """
+
+    norm: NormPlan
+    limit: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ __all__ = [
     "load_tail",
     "load_vector",
     "own_share",
+    "place_chunk",
+    "place_tail",
     "store_share",
     "store_tail",
     "store_vector",
@@ -116,16 +118,15 @@ def load_chunk(start: Any, chunk: int, share: Share, fill: float) -> Any:
 
 
 @flyc.jit
-def store_chunk(start: Any, chunk: int, share: Share, value: Any) -> None:
-    """Store an f32 vector as the thread's of a chunk, rounded to the row's type, if it has one."""
+def place_chunk(start: Any, chunk: int, share: Share, value: Any) -> None:
+    """Store a vector of the row's type as the thread's of a chunk, if it has one."""
     plan = share.plan
-    rounded = value.to(start.element)
     place = start + chunk * plan.lanes * plan.vector
     if fx.const_expr(share.masked(chunk)):
         if share.index(chunk) < share.full:
-            (place + share.lane * plan.vector).store(rounded)
+            (place + share.lane * plan.vector).store(value)
     else:
-        (place + share.lane * plan.vector).store(rounded)
+        (place + share.lane * plan.vector).store(value)
 
 
 @flyc.jit
@@ -143,10 +144,15 @@ def store_vector(start: Any, index: Any, share: Share, value: Any) -> None:
 
 
 @flyc.jit
-def store_tail(start: Any, share: Share, value: Any) -> None:
-    """Store the thread's f32 element of the tail, if it has one."""
+def place_tail(start: Any, share: Share, value: Any) -> None:
+    """Store the thread's element of the tail, of the row's type, if it has one."""
     if share.in_tail:
-        (start + share.tail_column).store(value.to(start.element))
+        (start + share.tail_column).store(value)
+
+
+def store_tail(start: Any, share: Share, value: Any) -> None:
+    """Store the thread's f32 element of the tail, rounded to the row's type, if it has one."""
+    place_tail(start, share, value.to(start.element))
 
 
 def load_share(start: Any, share: Share, fill: float = 0.0) -> list[Any]:
@@ -160,7 +166,7 @@ def store_share(start: Any, share: Share, values: list[Any]) -> None:
     """Store f32 values in the order of `load_share`."""
     chunks = share.plan.chunks
     for chunk, value in enumerate(values[:chunks]):
-        store_chunk(start, chunk, share, value)
+        place_chunk(start, chunk, share, value.to(start.element))
     for value in values[chunks:]:
         store_tail(start, share, value)
 

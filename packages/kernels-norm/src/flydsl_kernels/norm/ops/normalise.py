@@ -10,7 +10,7 @@ from flydsl.errors import UserValueError
 from flydsl_kernels.norm.arrays import allocate_like, as_vector, problem_of, rows_of
 from flydsl_kernels.norm.selection import NormPlan, select_rows
 
-__all__ = ["Norm", "run_add_norm", "run_norm"]
+__all__ = ["Norm", "run_add_norm", "run_norm", "vectors_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Norm:
             )
 
 
-def _columns(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+def vectors_of(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
+    """Return weight and bias as contiguous vectors that fit the columns of `x`, or None."""
     count = int(x.shape[-1])
     w = None if weight is None else as_vector(weight, count, x, "weight")
     b = None if bias is None else as_vector(bias, count, x, "bias")
@@ -49,7 +50,7 @@ def run_norm(
     from flydsl_kernels.norm.device.forward import launch_norm
 
     problem = problem_of(x)
-    w, b = _columns(x, weight, bias)
+    w, b = vectors_of(x, weight, bias)
     result = allocate_like(x) if out is None else out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
@@ -82,7 +83,7 @@ def run_add_norm(
 
     x, residual, weight, bias = arrays
     problem = problem_of(x)
-    w, b = _columns(x, weight, bias)
+    w, b = vectors_of(x, weight, bias)
     other = rows_of(residual, like=x, what="residual")
     result = allocate_like(x) if out is None else out
     total = allocate_like(x) if sums is None else sums
