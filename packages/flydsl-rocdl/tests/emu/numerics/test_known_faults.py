@@ -259,7 +259,8 @@ def _shifts(x: fx.Tensor, out: fx.Tensor) -> None:
         out[0, row, i] = a << count
         out[1, row, i] = a >> count
         out[2, row, i] = (unsigned >> count).bitcast(fx.Int32)
-        out[3, row, i] = (fx.Vector.from_elements([a, a]) >> count)[0]
+        pair: Any = fx.Vector.from_elements([a, a])
+        out[3, row, i] = (pair >> count)[0]
 
 
 @flyc.jit
