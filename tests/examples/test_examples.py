@@ -66,6 +66,15 @@ def test_tiled_mma(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [figure.passed for figure in figures] == [True]
 
 
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 32), (64, 128, 96)])
+def test_preshuffle_gemm(
+    target: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = load("07_preshuffle_gemm", monkeypatch).run(target, m, n, k)
+    assert [figure.passed for figure in figures] == [True]
+
+
 def test_wrong_results_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
