@@ -24,6 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 import emulator_kernels as kernels
+import emulator_matrix_kernels as matrix_kernels
 
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.decode import decode
@@ -111,7 +112,7 @@ def workloads(quick: bool) -> list[Workload]:
         near(c, single(a).astype(np.float64) @ single(b).T.astype(np.float64), 1e-5)
 
     shape = Geometry((n // 128, n // 128, 1), (256, 1, 1))
-    out.append(Workload("gemm", kernels.gemm(n, n), shape, (a, b, c), check_gemm))
+    out.append(Workload("gemm", matrix_kernels.gemm(n, n), shape, (a, b, c), check_gemm))
     heads, length = (1, 128) if quick else (8, 1024)
     q, k, v = (bf16(rng.standard_normal((heads, length, 128))) for _ in range(3))
     turned = np.ascontiguousarray(v.transpose(0, 2, 1))
@@ -122,8 +123,8 @@ def workloads(quick: bool) -> list[Workload]:
         e = np.exp(s - s.max(2, keepdims=True))
         near(o, e / e.sum(2, keepdims=True) @ single(v), 2**-7)
 
-    shape = Geometry((length // 64, heads, 1), (256, 1, 1))
-    text = kernels.attention(length)
+    shape = Geometry((length // 128, heads, 1), (256, 1, 1))
+    text = matrix_kernels.attention(length)
     out.append(Workload("attention", text, shape, (q, k, turned, o), check_attention))
     groups, rows, columns = (128 if quick else 32768), 128, 8192
     s = bf16(rng.standard_normal((rows, columns)) * 3)
@@ -177,11 +178,11 @@ def measure(workload: Workload, library: Library, runs: int, interpret: bool) ->
     steps = tier.run(loaded.launch, 1, 0).steps
     workload.check()
     # CPU time where one thread works alone: other programs on the machine do not count then.
-    jit = [
+    jit = (
         best(lambda: tier.run(loaded.launch, 1, 0), runs, time.process_time),
         best(lambda: tier.run(loaded.launch, 1, 1), runs, time.process_time),
         best(lambda: tier.run(loaded.launch, 2, 1), runs),
-    ]
+    )
     numpy = 0.0
     if interpret:
         interpreter = NumpyTier(loaded.program)

@@ -42,6 +42,8 @@ class Lanes(Arithmetic):
 
     def spread(self, x: Array) -> Array:
         """Return a value as a full ``(waves, lanes)`` array."""
+        if np.shape(x) == (self.state.waves, self.lane_count):
+            return x
         return np.broadcast_to(x, (self.state.waves, self.lane_count))
 
     def shuffle(self, x: Array, lanes: Sequence[int] | Array) -> Array:

@@ -1,8 +1,13 @@
-"""Matrix products of the vector API on numpy arrays."""
+"""Matrix products of the vector API on numpy arrays.
+
+Operands are unpacked into matrices of doubles with k before the rows, so that what is copied lies
+in runs in registers and matrices alike; the matrices of one machine reuse their memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,86 +19,119 @@ __all__ = ["Matrices"]
 
 Array = Any
 
-_PACKED: dict[str, tuple[Any, int]] = {
-    "f16": (np.float16, 2),
-    "bf16": (np.uint16, 2),
-    "i8": (np.int8, 4),
-    "f32": (np.float32, 1),
-}
+_PACKED: dict[str, tuple[Any, int]] = {"f16": (np.float16, 2), "i8": (np.int8, 4)}
+_HIGH = np.uint32(0xFFFF0000)
+_HALF = np.uint32(16)
+_WORD = np.uint64(32)
 
 
 class Matrices(Lanes):
-    """`VectorApi.matrix_multiply` through stacked matrix products."""
+    """`VectorApi.matrix_multiply` through stacked matrix products.
+
+    Attributes:
+        buffers: Doubles to build matrices in, by their use; each serves one product at a time.
+    """
+
+    buffers: dict[str, Array]
 
     def matrix_multiply(
         self, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], plan: MatrixPlan
     ) -> list[Array]:
         """Implement `VectorApi.matrix_multiply`."""
-        left = self._matrix(a, plan.a, plan.blocks, plan.m)
-        right = self._matrix(b, plan.b, plan.blocks, plan.n)
-        # (waves, blocks, m, n)
-        product = np.matmul(left, right.transpose(0, 1, 3, 2))
-        lanes = self._to_lanes(product, plan)
-        return self._accumulate(lanes, c, plan)
+        left = self._matrix("left", a, plan.a, plan.blocks, plan.m)
+        right = self._matrix("right", b, plan.b, plan.blocks, plan.n)
+        product = self._buffer("product", (self.state.waves, plan.blocks, plan.m, plan.n))
+        np.matmul(left.transpose(0, 1, 3, 2), right, out=product)
+        return self._accumulate(self._by_element(product, plan), c, plan)
 
-    def _matrix(self, data: Sequence[Array], side: Side, blocks: int, rows: int) -> Array:
-        """Return an operand as doubles of shape ``(waves, blocks, rows, k)``."""
+    def _buffer(self, use: str, shape: tuple[int, ...]) -> Array:
+        """Return doubles of a shape with any contents, the same memory for the same use."""
+        size = prod(shape)
+        found = self.buffers.get(use)
+        if found is None or found.size < size:
+            found = self.buffers[use] = np.empty(size)
+        return found[:size].reshape(shape)
+
+    def _matrix(self, use: str, data: Sequence[Array], side: Side, blocks: int, rows: int) -> Array:
+        """Return an operand as doubles of shape ``(waves, blocks, k, rows)``."""
         waves = self.state.waves
-        elements = self._elements(data, side)
-        per_run = elements.shape[2] // side.splits
         groups = 1 if side.replicated else self.lane_count // (rows * blocks)
-        elements = elements[:, : groups * rows * blocks]
-        shaped = elements.reshape(waves, groups, blocks, rows, side.splits, per_run)
-        ordered = shaped.transpose(0, 2, 3, 4, 1, 5)
-        return ordered.reshape(waves, blocks, rows, side.splits * groups * per_run)
+        count = int(len(data) * _elements_per_word(side))
+        run = count // side.splits
+        matrix = self._buffer(use, (waves, blocks, side.splits, groups, run, rows))
+        used = groups * blocks * rows
+        for at, x in enumerate(self._elements(data, side)):
+            shaped = x[:, :used].reshape(waves, groups, blocks, rows)
+            np.copyto(matrix[:, :, at // run, :, at % run], shaped.transpose(0, 2, 1, 3))
+        return matrix.reshape(waves, blocks, side.splits * groups * run, rows)
 
-    def _elements(self, data: Sequence[Array], side: Side) -> Array:
-        """Return all elements of a lane as doubles of shape ``(waves, lanes, elements)``."""
-        waves = self.state.waves
+    def _elements(self, data: Sequence[Array], side: Side) -> Iterator[Array]:
+        """Yield each element of all lanes, in any float or integer type: ``(waves, lanes)``."""
         if side.format == "values":
-            return np.stack([self.spread(x) for x in data], axis=2)
-        if side.format == "f64":
-            low = np.stack([self.spread(x) for x in data[0::2]], axis=2).astype(np.uint64)
-            high = np.stack([self.spread(x) for x in data[1::2]], axis=2).astype(np.uint64)
-            return np.bitwise_or(low, np.left_shift(high, np.uint64(32))).view(np.float64)
-        dtype, count = _PACKED[side.format]
-        words = np.stack([self.spread(x) for x in data], axis=2)
-        parts = np.ascontiguousarray(words).view(dtype)
-        if side.format == "bf16":
-            bits = np.left_shift(parts.astype(np.uint32), np.uint32(16))
-            parts = bits.view(np.float32)
-        return parts.astype(np.float64).reshape(waves, self.lane_count, len(data) * count)
+            yield from (self.spread(x) for x in data)
+        elif side.format == "f64":
+            for low, high in zip(data[0::2], data[1::2], strict=True):
+                wide = np.left_shift(self.spread(high).astype(np.uint64), _WORD)
+                yield np.bitwise_or(wide, self.spread(low)).view(np.float64)
+        elif side.format == "f32":
+            yield from (np.ascontiguousarray(self.spread(x)).view(np.float32) for x in data)
+        elif side.format == "bf16":
+            for x in data:
+                words = self.spread(x)
+                yield np.left_shift(words, _HALF).view(np.float32)
+                yield np.bitwise_and(words, _HIGH).view(np.float32)
+        else:
+            dtype, count = _PACKED[side.format]
+            for x in data:
+                parts = np.ascontiguousarray(self.spread(x)).view(dtype)
+                yield from (parts[:, k::count] for k in range(count))
 
-    def _to_lanes(self, product: Array, plan: MatrixPlan) -> Array:
-        """Return products as ``(elements, waves, lanes)`` in the layout of the accumulator."""
+    def _by_element(self, product: Array, plan: MatrixPlan) -> list[Array]:
+        """Return a view of the products for each element of the accumulator.
+
+        All have the same shape, whose first axis is the wave and whose others are its lanes.
+        """
         waves = self.state.waves
         if plan.accumulator == "f64" and plan.blocks > 1:
             # Rows of a block lie 16 lanes apart, as in the 16-row instruction.
-            return product.transpose(0, 2, 1, 3).reshape(1, waves, self.lane_count)
+            return [product.transpose(0, 2, 1, 3)]
         group = plan.interleave
         sets = self.lane_count // plan.n
         rows = plan.m * plan.blocks
         shaped = product.reshape(waves, rows // (group * sets), sets, group, plan.n)
-        return shaped.transpose(1, 3, 0, 2, 4).reshape(plan.results, waves, self.lane_count)
+        return [shaped[:, k // group, :, k % group] for k in range(plan.results)]
 
-    def _accumulate(self, lanes: Array, c: Sequence[Array], plan: MatrixPlan) -> list[Array]:
+    def _accumulate(
+        self, products: Sequence[Array], c: Sequence[Array], plan: MatrixPlan
+    ) -> list[Array]:
         """Add the accumulator and return registers."""
-        if plan.accumulator == "i32":
-            wrapped = lanes.astype(np.int64).astype(np.uint32)
-            return [np.add(wrapped[k], x) for k, x in enumerate(c)]
-        if plan.accumulator == "values":
-            return [np.add(lanes[k], x) for k, x in enumerate(c)]
-        if plan.accumulator == "f32":
+        shape = products[0].shape
+        lanes = self.state.waves, self.lane_count
+        if plan.accumulator == "f64":
             out = []
-            for k, x in enumerate(c):
-                total = np.add(lanes[k], x.view(np.float32))
-                out.append(total.astype(np.float32).view(np.uint32))
+            for k, x in enumerate(products):
+                wide = np.left_shift(self.spread(c[2 * k + 1]).astype(np.uint64), _WORD)
+                addend = np.bitwise_or(wide, self.spread(c[2 * k])).view(np.float64)
+                bits = np.add(x, addend.reshape(shape)).reshape(lanes).view(np.uint64)
+                out.append(bits.astype(np.uint32))
+                out.append(np.right_shift(bits, _WORD).astype(np.uint32))
             return out
-        out = []
-        for k in range(plan.results):
-            wide = np.left_shift(np.asarray(c[2 * k + 1], np.uint64), np.uint64(32))
-            addend = np.bitwise_or(wide, c[2 * k]).view(np.float64)
-            bits = np.add(lanes[k], addend).view(np.uint64)
-            out.append(bits.astype(np.uint32))
-            out.append(np.right_shift(bits, np.uint64(32)).astype(np.uint32))
-        return out
+        addends = [self.spread(x).reshape(shape) for x in c]
+        if plan.accumulator == "i32":
+            wrapped = [x.astype(np.int64).astype(np.uint32) for x in products]
+            sums = [np.add(x, y) for x, y in zip(wrapped, addends, strict=True)]
+        elif plan.accumulator == "values":
+            sums = [np.add(x, y) for x, y in zip(products, addends, strict=True)]
+        else:
+            total = self._buffer("total", shape)
+            sums = []
+            for x, y in zip(products, addends, strict=True):
+                np.copyto(total, y.view(np.float32))
+                np.add(x, total, out=total)
+                sums.append(total.astype(np.float32).view(np.uint32))
+        return [x.reshape(lanes) for x in sums]
+
+
+def _elements_per_word(side: Side) -> float:
+    """Return how many elements a register of an operand holds, or a value of ``"values"``."""
+    return {"f16": 2, "bf16": 2, "i8": 4, "f64": 0.5}.get(side.format, 1)

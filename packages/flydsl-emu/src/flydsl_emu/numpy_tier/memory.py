@@ -84,6 +84,7 @@ class MemoryAccess(Matrices):
         self, state: State, allocations: Allocations, lds: LocalMemory, scratch: LocalMemory
     ) -> None:
         super().__init__(state)
+        self.buffers = {}
         self.allocations = allocations
         self.local = {"lds": lds, "scratch": scratch}
         self.observe: Observer | None = None
