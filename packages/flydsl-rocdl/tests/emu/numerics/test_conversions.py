@@ -78,9 +78,10 @@ def test_every_pair_on_many_patterns(source: str) -> None:
     _check("gfx942", source, 1 << 16, seed=1)
 
 
-SUBSET = [(arch, source) for arch in ("gfx950", "gfx1100", "gfx1201", "gfx1250")
-          for source in ("Float64", "Float32", "BFloat16", "Float8E5M2", "Float8E4M3FN",
-                         "Float6E3M2FN", "Float4E2M1FN", "Int32", "Uint64")]  # fmt: skip
+SUBSET = [(arch, source) for arch in ("gfx950", "gfx1100", "gfx1201")
+          for source in ("Float64", "Float32", "Float8E5M2", "Float8E4M3FN", "Float6E3M2FN",
+                         "Float4E2M1FN", "Int32")]  # fmt: skip
+SUBSET.append(("gfx1250", "Float32"))
 
 
 @pytest.mark.parametrize(("arch", "source"), SUBSET)
