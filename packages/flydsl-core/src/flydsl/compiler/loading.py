@@ -10,8 +10,8 @@ from flydsl.codegen.machine_code import MachineCode, MappedCode
 from flydsl.compiler.direct import Direct, make_direct
 from flydsl.compiler.dispatch import make_closure
 from flydsl.diagnostics import user_location
-from flydsl.errors import CompilerBug, FlyDSLError
-from flydsl.runtime.abi import ABI_VERSION, WANTS_EXTENTS, FlyHostContext
+from flydsl.errors import CompilerBug, FlyDSLError, UserValueError
+from flydsl.runtime.abi import ABI_VERSION, DIMENSIONS, REFUSED, WANTS_EXTENTS, FlyHostContext
 
 if TYPE_CHECKING:
     from flydsl.compiler.artifact import Artifact
@@ -176,7 +176,7 @@ class LoadedArtifact:
         return self._runtime.current_stream(self._device)
 
     def _failure(self, status: int) -> BaseException:
-        error = self._runtime.take_error(status)
+        error = self._refusal(status) if status <= REFUSED else self._runtime.take_error(status)
         if error is None:
             error = CompilerBug(
                 f"the launch of {self._launcher.name} failed without a reason",
@@ -186,3 +186,21 @@ class LoadedArtifact:
         if isinstance(error, FlyDSLError):
             error.with_location(user_location())
         return error
+
+    def _refusal(self, status: int) -> FlyDSLError | None:
+        """Return the error for a launch that the stub itself refused."""
+        index = REFUSED - status
+        if index >= len(DIMENSIONS):
+            return None
+        what = DIMENSIONS[index]
+        return UserValueError(
+            f"{self._launcher.name} computes a {what} that cannot be launched",
+            code="FLY-U423",
+            value=FlyHostContext.from_address(self._context).refused,
+            allowed="0 to 2**31 - 1 bytes"
+            if what == "smem"
+            else f"{0 if what.startswith('grid') else 1} to 2**32 - 1",
+            hint="an Int32 computation may have overflowed; compute with fx.Int64"
+            if what.startswith("grid")
+            else "",
+        )

@@ -10,7 +10,7 @@ from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
 from flydsl.expr.ambient import IRType, IRValue, KernelScope, SharedUse, current
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.expiry import expire
-from flydsl.expr.numeric import Index, Int32, Integer, Numeric, as_numeric
+from flydsl.expr.numeric import Index, Int32, Int64, Numeric, as_numeric
 from flydsl.frontend.attributes import to_attribute
 from flydsl.frontend.parameters import argument
 from flydsl.frontend.scope import ModuleScope, module_scope
@@ -242,7 +242,7 @@ class KernelLauncher:
             operands.extend(_index(item) for item in group or ())
         has_shared = not isinstance(shared, int) or shared > 0
         if has_shared:
-            operands.append(Int32(shared).ir_value())
+            operands.append(_bytes(shared))
         flat = self._run_time_values()
         if emitted.output is not None:
             flat.append(emit("fly.output_buffer", emitted.output, ()))
@@ -327,6 +327,13 @@ def _dims(what: str, value: Any) -> Dims:
                 if what == "grid"
                 else "",
             )
+        if number.value >= 1 << 32:
+            raise UserValueError(
+                f"{what} dimensions are 32-bit numbers",
+                code="FLY-U230",
+                value=value,
+                allowed="1 to 2**32 - 1",
+            )
         out.append(int(number.value))
     while len(out) < 3:
         out.append(1)
@@ -343,12 +350,17 @@ def _index(value: int | Numeric) -> IRValue:
     assert session is not None
     if isinstance(value, int):
         return constant(session, "index", value)
-    if isinstance(value, Integer) and value.signed:
-        # A negative count is no count: clamp, so that it launches nothing.
-        zero = type(value).static(0).ir_value()
-        clamped = emit("arith.maxsi", type(value).ir_type, (value.ir_value(), zero))
-        value = type(value).wrap(clamped)
     return value.to(Index).ir_value()
+
+
+def _bytes(value: int | Numeric) -> IRValue:
+    """Return a count of bytes as an i32; what it cannot hold becomes its nearest value."""
+    if isinstance(value, int):
+        return Int32(value).ir_value()
+    wide = value.to(Int64).ir_value()
+    for name, limit in (("arith.maxsi", -(2**31)), ("arith.minsi", 2**31 - 1)):
+        wide = emit(name, Int64.ir_type, (wide, Int64.static(limit).ir_value()))
+    return Int64.wrap(wide).to(Int32).ir_value()
 
 
 def _all_shared(dynamic: int | Numeric, emitted: _Emitted) -> int:

@@ -24,6 +24,7 @@ from flydsl.plugins.payloads import KernelInfo
 from flydsl.runtime.abi import (
     ABI_VERSION,
     EXTENT_WRITABLE,
+    REFUSED,
     WANTS_EXTENTS,
     FlyExtent,
     FlyHostContext,
@@ -119,7 +120,8 @@ def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
 
     Its parameters: the `FlyHostContext`, the address of the stub's status (i32; non-zero suppresses
     the launch, and receives the runtime's result), grid x y z, block x y z, cluster x y z and
-    dynamic shared bytes (i32), the stream (i64), then the kernel's arguments.
+    dynamic shared bytes (i64), the stream (i64), then the kernel's arguments. A count that does not
+    fit `FlyLaunch` makes the status `flydsl.runtime.abi.REFUSED` or less.
 
     Args:
         name: Symbol of the function.
@@ -134,14 +136,17 @@ def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
     types = [llvm_type(value.type) for value in launch.arguments]
     geometry = [f"%{part}{axis}" for part in ("g", "b", "c") for axis in range(3)]
     parameters = ["ptr %context", "ptr %status"]
-    parameters += [f"i32 {value}" for value in geometry]
-    parameters += ["i32 %lds", "i64 %stream"]
+    parameters += [f"i64 {value}.wide" for value in (*geometry, "%lds")]
+    parameters += ["i64 %stream"]
     parameters += [f"{type_} %a{i}" for i, type_ in enumerate(types)]
     size = max((arg.offset + arg.size for arg in info.args if not arg.hidden), default=0)
     extent_bytes = len(tensors) * ctypes.sizeof(FlyExtent)
     out = IrText()
     before = out.value("load i32, ptr %status")
-    wanted = out.value(f"icmp eq i32 {before}, 0")
+    first = out.value(f"icmp eq i32 {before}, 0")
+    out.lines += [f"  br i1 {first}, label %check, label %done", "check:"]
+    _check_geometry(out, [*geometry, "%lds"])
+    wanted = "true"
     for extent in geometry[:3]:
         some = out.value(f"icmp ne i32 {extent}, 0")
         wanted = out.value(f"and i1 {wanted}, {some}")
@@ -165,6 +170,23 @@ def thunk(name: str, launch: Launch, index: int, info: KernelInfo) -> str:
             "}\n",
         ]
     )
+
+
+def _check_geometry(out: IrText, counts: list[str]) -> None:
+    """Refuse what does not fit the record; otherwise define the counts as i32, and continue."""
+    # Shared memory comes last, in signed bytes.
+    limits = [2**32 - 1] * (len(counts) - 1) + [2**31 - 1]
+    bad, status, value = "false", "0", "0"
+    for i, (count, limit) in reversed(list(enumerate(zip(counts, limits, strict=True)))):
+        wrong = out.value(f"icmp ugt i64 {count}.wide, {limit}")
+        bad = out.value(f"or i1 {bad}, {wrong}")
+        status = out.value(f"select i1 {wrong}, i32 {REFUSED - i}, i32 {status}")
+        value = out.value(f"select i1 {wrong}, i64 {count}.wide, i64 {value}")
+    out.lines += [f"  br i1 {bad}, label %refuse, label %fits", "refuse:"]
+    out.store("i64", value, "%context", FlyHostContext.refused.offset)
+    out.store("i32", status, "%status", 0)
+    out.lines += ["  br label %done", "fits:"]
+    out.lines += [f"  {count} = trunc i64 {count}.wide to i32" for count in counts]
 
 
 def _pack_arguments(out: IrText, launch: Launch, types: list[str], info: KernelInfo) -> None:

@@ -258,11 +258,11 @@ class _Stub:
         name = f"{_THUNK}{len(self.thunks)}"
         self.thunks.append(thunk(name, launch, *self.kernels[launch.kernel]))
         with op.location, self.ir.InsertionPoint(op):
-            dims = [self._i32(value) for value in (*launch.grid, *launch.block, *launch.cluster)]
+            dims = [self._i64(value) for value in (*launch.grid, *launch.block, *launch.cluster)]
             if not launch.cluster:
-                dims += [self._constant(1, self.i32)] * 3
+                dims += [self._constant(1, self.i64)] * 3
             shared = launch.shared_bytes
-            shared = self._constant(0, self.i32) if shared is None else self._i32(shared)
+            shared = self._constant(0, self.i64) if shared is None else self._i64(shared)
             stream = launch.stream
             stream = self._constant(0, self.i64) if stream is None else stream
             operands = [context, status, *dims, shared, stream, *launch.arguments]
@@ -280,10 +280,12 @@ class _Stub:
             return value
         return self._create("arith.bitcast", self.ir.IntegerType.get_signless(16), value)
 
-    def _i32(self, value: Any) -> Any:
-        if str(value.type) == "i32":
+    def _i64(self, value: Any) -> Any:
+        """Return a count in 64 bits, so that the thunk sees what does not fit 32."""
+        if str(value.type) == "i64":
             return value
-        return self._create("arith.index_cast", self.i32, value)
+        name = "arith.extsi" if str(value.type) == "i32" else "arith.index_cast"
+        return self._create(name, self.i64, value)
 
 
 def _collect(block: Any, out: list[Any]) -> None:

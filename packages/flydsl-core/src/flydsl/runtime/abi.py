@@ -13,8 +13,10 @@ import ctypes
 
 __all__ = [
     "ABI_VERSION",
+    "DIMENSIONS",
     "EXTENT_WRITABLE",
     "LAUNCH_FUNCTION",
+    "REFUSED",
     "STUB_FUNCTION",
     "WANTS_EXTENTS",
     "FlyExtent",
@@ -22,11 +24,22 @@ __all__ = [
     "FlyLaunch",
 ]
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 EXTENT_WRITABLE = 1
 """Bit of `FlyExtent.flags`: the kernel may write the range."""
 WANTS_EXTENTS = 1
 """Bit of `FlyHostContext.flags`: the stub must fill `FlyLaunch.extents`."""
+REFUSED = -16
+"""The stub's own result ``REFUSED - i``: the value of ``DIMENSIONS[i]`` cannot be launched.
+
+The stub then has not called the runtime, whose negative results lie above `REFUSED`; the value is
+in `FlyHostContext.refused`.
+"""
+DIMENSIONS = (
+    *(f"{part}.{axis}" for part in ("grid", "block", "cluster") for axis in "xyz"),
+    "smem",
+)
+"""What a stub checks before a launch: counts from 0 to 2**32 - 1, and bytes from 0 to 2**31 - 1."""
 
 
 class FlyExtent(ctypes.Structure):
@@ -75,7 +88,9 @@ class FlyHostContext(ctypes.Structure):
     `functions` points to an array of ``uint64_t`` function handles, one per kernel of the module in
     module order; `launch` is the address of ``int32_t launch(const FlyLaunch *)``; `driver` is the
     runtime's own, handed to `launch` in the record, so that `launch` can be code without data;
-    `output` is the address of the device's output buffer for programs that print, else 0.
+    `output` is the address of the device's output buffer for programs that print, else 0; `refused`
+    receives the value that made the stub return `REFUSED` or less. When launches are refused in
+    several threads at once, it holds one of them.
     """
 
     _fields_ = [
@@ -86,6 +101,7 @@ class FlyHostContext(ctypes.Structure):
         ("functions", ctypes.c_uint64),
         ("driver", ctypes.c_uint64),
         ("output", ctypes.c_uint64),
+        ("refused", ctypes.c_int64),
     ]
 
 
