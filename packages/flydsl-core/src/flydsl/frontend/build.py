@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+from flydsl.errors import UserError
 from flydsl.expr.ambient import current
 from flydsl.frontend.eligible import RUNTIME, rewritable
 
@@ -33,10 +35,12 @@ class RewriteCache:
 
         Args:
             function: The user's function.
-            entry: Whether it is decorated rather than a helper (see `rewriter`).
+            entry: Whether it is decorated rather than a helper (see `rewriter`). A helper whose
+                source is not available runs as it is.
 
         Raises:
-            UserError: The source is unavailable or holds a construct that cannot be traced.
+            UserError: The source of a decorated function is unavailable, or a construct in it
+                cannot be traced.
         """
         code = function.__code__
         if id(code) in self._done:
@@ -72,8 +76,17 @@ class RewriteCache:
     def _rewrite(self, function: FunctionType, entry: bool) -> CodeType:
         # Deferred: rewriting needs the syntax modules, and a cache hit needs no rewriting.
         from flydsl.frontend.compiling import rewritten_code
+        from flydsl.frontend.source import NO_SOURCE
 
-        made = rewritten_code(function, entry)
+        try:
+            made = rewritten_code(function, entry)
+        except UserError as error:
+            # A helper without source runs as it is: whatever it asks Python to decide about a
+            # run-time value raises.
+            code = function.__code__
+            if entry or error.code != NO_SOURCE or code.co_flags & inspect.CO_COROUTINE:
+                raise
+            return code
         self._mark(made)
         return made
 

@@ -7,8 +7,12 @@ import linecache
 from types import CodeType, FunctionType
 
 from flydsl.errors import SourceLocation, UserRuntimeError
+from flydsl.frontend.lambdas import LAMBDA, lambda_definition
 
-__all__ = ["function_tree", "location_of", "node_location"]
+__all__ = ["NO_SOURCE", "function_tree", "location_of", "node_location"]
+
+NO_SOURCE = "FLY-U210"
+"""Code of the error for a function without usable source."""
 
 
 def location_of(code: CodeType) -> SourceLocation:
@@ -24,16 +28,21 @@ def node_location(filename: str, node: ast.AST) -> SourceLocation:
 
 
 def function_tree(function: FunctionType) -> ast.FunctionDef:
-    """Return the ``def`` of a function, parsed from its file.
+    """Return the ``def`` of a function, parsed from its file; of a lambda, one that does the same.
 
     Raises:
         UserRuntimeError: The source is not available (interactive input, a frozen module), is not a
-            plain ``def``, or no longer matches the running code.
+            ``def`` or lambda, or no longer matches the running code.
     """
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines or code.co_firstlineno > len(lines):
         raise _unavailable(code, "its source file cannot be read")
+    if code.co_name == LAMBDA:
+        found = lambda_definition(code, lines)
+        if found is None:
+            raise _unavailable(code, "its file changed after import, or does not show which one")
+        return found
     tree = _parse(lines, code.co_firstlineno, _last_line(code))
     if tree is None:
         tree = _parse(lines, code.co_firstlineno, _block_end(lines, code.co_firstlineno))
@@ -49,7 +58,7 @@ def function_tree(function: FunctionType) -> ast.FunctionDef:
 def _unavailable(code: CodeType, why: str) -> UserRuntimeError:
     return UserRuntimeError(
         f"function {code.co_name!r} cannot be traced: {why}",
-        code="FLY-U210",
+        code=NO_SOURCE,
         hint="define it with `def` in a source file",
         location=location_of(code),
     )
