@@ -67,7 +67,8 @@ def lower(build: Callable[[Any, Any, int], None], count: int) -> tuple[float, in
     function = module.body.operations[0].regions[0].blocks[0].operations[0]
     block = function.regions[0].blocks[0]
     with context, mlir.ir.Location.unknown(), mlir.ir.InsertionPoint(block.operations[0]):
-        build(*block.arguments, count)
+        matrix, index = block.arguments
+        build(matrix, index, count)
     operations = len(list(block.operations))
     passes = importlib.import_module("flydsl.passes").PASSES
     runs = []
