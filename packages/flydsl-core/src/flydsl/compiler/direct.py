@@ -201,6 +201,7 @@ def _head(target: Direct, kept: list[object]) -> list[int]:
     head = [0] * Word.RECORDS
     head[Word.STUB], head[Word.CONTEXT] = target.stub, target.context
     head[Word.DONE], head[Word.MISS], head[Word.FAIL] = id(None), id(MISS), id(fail)
+    head[Word.FALSE] = id(False)
     kept.append(target.current_stream)
     head[Word.STREAM] = id(target.current_stream)
     for word, address in _BUILTIN.api.items():
@@ -272,5 +273,6 @@ def _tensor(spec: ArgSpec, places: Sequence[int]) -> list[int]:
         sum(1 << axis for axis in native.wide),
         places[0],
         len(leaves),
+        id(native.value) if native.value else 0,
         *leaves,
     ]

@@ -141,16 +141,48 @@ def _tensor(out: _Routine) -> None:
     out.require(out.value(f"icmp ne ptr {strides}, null"))
     data = out.load("i64", "%tensor", _DATA)
     address = out.value(f"add i64 {data}, {out.load('i64', '%tensor', _BYTE_OFFSET)}")
+    _check_plain(out, shape)
     capped = out.value(f"or i64 {address}, 16")
     lowest = out.value(f"and i64 {capped}, {out.value(f'sub i64 0, {capped}')}")
     out.require(out.value(f"icmp eq i64 {lowest}, {out.field(7)}"))
     out.put(address, out.field(10), "8")
-    _check_axes(out, shape, strides, rank)
+    _check_axes(out, shape, strides, rank, address)
     _copy_leaves(out, shape, strides)
 
 
-def _check_axes(out: _Routine, shape: str, strides: str, rank: str) -> None:
-    """Every extent has the width, and every stride the kind, that the code was compiled for."""
+def _check_plain(out: _Routine, shape: str) -> None:
+    """Ask a tensor without unit stride whether its memory holds its values, if it can tell.
+
+    Torch's negated views are views of complex numbers: along more than one element, their strides
+    are even.
+    """
+    name, unit = out.field(12, "ptr"), out.field(8)
+    silent, look, ask, plain = (out.fresh(label) for label in ("silent", "look", "ask", "plain"))
+    out.branch(out.value(f"icmp eq ptr {name}, null"), plain, silent)
+    out.begin(silent)
+    out.branch(out.value(f"icmp slt i64 {unit}, 0"), ask, look)
+    out.begin(look)
+    place = out.value(f"getelementptr i64, ptr {shape}, i64 {unit}")
+    extent = out.value(f"load i64, ptr {place}")
+    out.branch(out.value(f"icmp sgt i64 {extent}, 1"), plain, ask)
+    out.begin(ask)
+    get, call = out.word(Word.GET_ATTRIBUTE, "ptr"), out.word(Word.CALL_BARE, "ptr")
+    method = out.value(f"call ptr {get}(ptr %object, ptr {name})")
+    out.require(out.value(f"icmp ne ptr {method}, null"), "error")
+    result = out.value(f"call ptr {call}(ptr {method})")
+    out.lines.append(f"  call void {out.word(Word.DECREF, 'ptr')}(ptr {method})")
+    out.require(out.value(f"icmp ne ptr {result}, null"), "error")
+    out.lines.append(f"  call void {out.word(Word.DECREF, 'ptr')}(ptr {result})")
+    wanted = out.word(Word.FALSE, "ptr")
+    out.branch(out.value(f"icmp eq ptr {result}, {wanted}"), plain, "miss")
+    out.begin(plain)
+
+
+def _check_axes(out: _Routine, shape: str, strides: str, rank: str, address: str) -> None:
+    """Every extent has the width, and every stride the kind, that the code was compiled for.
+
+    Without memory there must be no elements either.
+    """
     before = out.block
     unit, wide = out.field(8), out.field(9)
     any_unit = out.value(f"icmp slt i64 {unit}, 0")
@@ -158,9 +190,12 @@ def _check_axes(out: _Routine, shape: str, strides: str, rank: str) -> None:
     out.begin("axes")
     axis, following = "%axis", "%axis_next"
     out.lines.append(f"  {axis} = phi i64 [ 0, %{before} ], [ {following}, %axis_done ]")
+    out.lines.append(f"  %full = phi i1 [ true, %{before} ], [ %full_next, %axis_done ]")
     out.branch(out.value(f"icmp ult i64 {axis}, {rank}"), "axis_check", "leaves_begin")
     out.begin("axis_check")
     extent = out.value(f"load i64, ptr {out.value(f'getelementptr i64, ptr {shape}, i64 {axis}')}")
+    some = out.value(f"icmp ne i64 {extent}, 0")
+    out.lines.append(f"  %full_next = and i1 %full, {some}")
     large = out.value(f"icmp sgt i64 {extent}, {2**31 - 1}")
     expected = out.value(f"trunc i64 {out.value(f'lshr i64 {wide}, {axis}')} to i1")
     out.require(out.value(f"icmp eq i1 {large}, {expected}"))
@@ -177,6 +212,8 @@ def _check_axes(out: _Routine, shape: str, strides: str, rank: str) -> None:
     out.lines.append(f"  {following} = add i64 {axis}, 1")
     out.jump("axes")
     out.begin("leaves_begin")
+    memory = out.value(f"icmp ne i64 {address}, 0")
+    out.require(out.value(f"or i1 {memory}, {out.value('xor i1 %full, true')}"))
 
 
 def _copy_leaves(out: _Routine, shape: str, strides: str) -> None:
@@ -187,7 +224,7 @@ def _copy_leaves(out: _Routine, shape: str, strides: str) -> None:
     out.lines.append(f"  {leaf} = phi i64 [ 0, %{before} ], [ {following}, %leaf_done ]")
     out.branch(out.value(f"icmp ult i64 {leaf}, {count}"), "leaf_copy", "next")
     out.begin("leaf_copy")
-    index = out.value(f"add i64 {leaf}, 12")
+    index = out.value(f"add i64 {leaf}, 13")
     code = out.value(f"load i64, ptr {out.value(f'getelementptr i64, ptr %record, i64 {index}')}")
     axis = out.value(f"and i64 {code}, 255")
     width = out.value(f"and i64 {out.value(f'lshr i64 {code}, 16')}, 65535")

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from flydsl.errors import CompilerBug
+from flydsl.errors import CompilerBug, FlyDSLError
 
 if TYPE_CHECKING:
     from flydsl.plugins.payloads import ArgSpec
@@ -104,19 +104,27 @@ def make_closure(
     condition = " and ".join(f"({guard})" for guard in guards) or "True"
     source = f"""\
 def call({parameters}):
-    if not ({condition}):
-        return MISS
     try:
+        if not ({condition}):
+            return MISS
         data = pack({", ".join(values)})
-    except PACK_ERRORS:
+    except FlyDSLError:
+        raise
+    except READ_ERRORS:
         return MISS
     if status := stub(context, data):
         raise failure(status)
     return None
 """
     # A value outside its format's range belongs to another specialisation, or is an error that the
-    # slow path explains.
-    namespace |= {"MISS": MISS, "pack": packer.pack, "PACK_ERRORS": (struct.error, OverflowError)}
+    # slow path explains; so is what a library's object raises when it is read.
+    errors = (struct.error, OverflowError, TypeError, ValueError, RuntimeError)
+    namespace |= {
+        "MISS": MISS,
+        "pack": packer.pack,
+        "FlyDSLError": FlyDSLError,
+        "READ_ERRORS": errors,
+    }
     try:
         return _define(source, namespace, "call")
     except SyntaxError as error:

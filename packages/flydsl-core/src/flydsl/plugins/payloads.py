@@ -94,7 +94,9 @@ class NativeRead:
             unsigned integer attribute. ``"current-stream"``: the stream that is current.
             ``"tensor"``: through a DLPack exchange function.
         type: The type that the argument must have exactly.
-        value: For ``"attribute"`` its name.
+        value: For ``"attribute"`` its name. For a tensor the name of a method that returns False
+            unless the memory holds other values than the tensor's, or nothing; a tensor with a unit
+            stride along more than one element is not asked.
         function: For a tensor, the address of ``dltensor_from_py_object_no_sync``.
         dtype, device: A ``DLDataType`` and a ``DLDevice`` as integers (little-endian).
         rank: Number of axes.

@@ -15,6 +15,7 @@ from flydsl.compiler.arguments.scalars import describe_number, describe_static, 
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.direct import Direct, make_direct
 from flydsl.compiler.dispatch import MISS, argument_format, make_closure
+from flydsl.errors import UserTypeError
 from flydsl.expr import (
     Boolean,
     Float16,
@@ -321,3 +322,45 @@ def test_tensors_without_memory_of_their_own_are_left_to_python():
     assert describe_tensor(wrapped).native is None
     assert both([spec], [wrapped]) == (None, None)
     assert both([spec], [torch.empty(4, device="meta")])[0] is None
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda z: z.imag,
+        lambda z: z.imag[1:3],
+        lambda z: z.imag[:1],
+        lambda z: z.imag.unsqueeze(-1)[:1],
+        lambda z: z.imag.reshape(2, 2),
+        lambda z: z.imag[3:].expand(4),
+    ],
+)
+def test_negated_views_are_left_to_the_slow_path(view):
+    z = torch.arange(4).to(torch.complex64) * 1j
+    negated, plain = view(z.conj()), view(z)
+    assert negated.is_neg() and not plain.is_neg()
+    spec = describe_tensor(plain)
+    assert spec.native is not None
+    assert both([spec], [negated]) == (None, None)
+    native, python = both([spec], [plain])
+    assert native is not None and padded([spec], native) == python
+    with pytest.raises(UserTypeError, match="resolve_neg"):
+        describe_tensor(negated)
+
+
+def test_tensors_whose_storage_was_freed_are_left_to_the_slow_path():
+    freed, empty = torch.zeros(4, 3), torch.zeros(0, 3)
+    specs = [describe_tensor(torch.zeros(2, 3))]
+    assert both(specs, [freed])[0] is not None
+    freed.untyped_storage().resize_(0)
+    assert freed.data_ptr() == 0
+    assert both(specs, [freed]) == (None, None)
+    native, python = both(specs, [empty])
+    assert native is not None and padded(specs, native) == python
+
+
+@pytest.mark.parametrize("value", [2, 254, 255, -1, 256])
+def test_truth_values_are_zero_or_one(value):
+    specs = [describe_number(1, Boolean)]
+    assert both(specs, [1]) == (b"\1", b"\1")
+    assert both(specs, [value]) == (None, None)

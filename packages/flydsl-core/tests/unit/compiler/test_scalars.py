@@ -208,6 +208,45 @@ def test_no_streams(value):
         describe_stream(value)
 
 
+@pytest.mark.parametrize("value", [-1, 1 << 64, 1 << 70])
+def test_handles_have_64_bits(value):
+    holder = Handle()
+    holder.cuda_stream = value
+    for given in (value, holder):
+        with pytest.raises(UserValueError, match="FLY-U407"):
+            describe_stream(given)
+        # A later call with a compiled closure goes the same way.
+        fitting = 5 if given is value else Handle()
+        assert packed(describe_stream(fitting), given) is None
+
+
+def test_a_handle_is_an_integer():
+    holder = Handle()
+    holder.cuda_stream = "text"
+    with pytest.raises(UserTypeError, match="FLY-U407"):
+        describe_stream(holder)
+
+
+@pytest.mark.parametrize("value", [2, 4, 255, 254, -1])
+def test_a_truth_value_is_zero_or_one_on_every_call(value):
+    for first in (0, 1):
+        spec = describe_number(first, Boolean)
+        assert packed(spec, 1) == 1
+        assert packed(spec, value) is None
+    assert packed(describe_number(np.int8(1), Boolean), np.int8(2)) is None
+    with pytest.raises(UserValueError, match="outside the range"):
+        describe_number(value, Boolean)
+
+
+@pytest.mark.parametrize("later", [np.array([100]), np.array([1, 2]), np.array([1.5])])
+def test_an_array_is_no_number_on_later_calls_either(later):
+    spec = describe_number(np.array(100), Int32)
+    assert packed(spec, np.array(7)) == 7
+    assert packed(spec, later) is None
+    with pytest.raises(UserTypeError, match="FLY-U404"):
+        describe_number(later, Int32)
+
+
 def test_static_keys_tell_equal_values_of_different_types_apart():
     values = [1, True, 1.0, (1,), (True,), (1.0,), 0.0, -0.0, "1", ((1,),)]
     keys = [static_key(value) for value in values]

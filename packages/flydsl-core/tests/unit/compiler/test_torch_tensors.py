@@ -12,7 +12,7 @@ import pytest
 from flydsl.compiler.arguments import from_torch_tensor
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.dispatch import MISS, make_closure
-from flydsl.errors import UserTypeError
+from flydsl.errors import UserTypeError, UserValueError
 
 
 class DType:
@@ -57,6 +57,14 @@ class Tensor:
         self.dtype, self.device = dtype, Device(device)
         self.is_cpu = self.device.type == "cpu"
         self.is_cuda = self.device.type == "cuda"
+        self.layout = "torch.strided"
+        self.negated = False
+
+    def is_neg(self):
+        return self.negated
+
+    def is_conj(self):
+        return False
 
     def get_device(self):
         return -1 if self.device.index is None else self.device.index
@@ -146,3 +154,33 @@ def test_static_wrapper():
     argument = from_torch_tensor(tensor)
     assert argument.spec().ir_type == '!fly.memref<f32, "global", "(4,6):(8,1)", 16 : i64>'
     assert argument.keep is tensor
+
+
+def test_a_negated_view_is_refused_at_first_and_later():
+    tensor = Tensor((4,), (2,))
+    spec = describe_tensor(tensor)
+    assert packed(spec, tensor) is not None
+    tensor.negated = True
+    assert packed(spec, tensor) is None
+    for describe in (describe_tensor, from_torch_tensor):
+        with pytest.raises(UserTypeError, match="resolve_neg"):
+            describe(tensor)
+
+
+def test_a_tensor_with_elements_but_without_memory_is_refused():
+    tensor, empty = Tensor((4, 2), (2, 1)), Tensor((0, 2), (2, 1))
+    spec = describe_tensor(tensor)
+    tensor._address = empty._address = 0
+    assert packed(spec, tensor) is None
+    assert packed(spec, empty) == (0, 0, 2, 2)
+    assert describe_tensor(empty).ir_type == spec.ir_type
+    for describe in (describe_tensor, from_torch_tensor):
+        with pytest.raises(UserValueError, match="address is 0"):
+            describe(tensor)
+
+
+def test_other_layouts_than_strided_are_refused():
+    tensor = Tensor((4,), (1,))
+    tensor.layout = "torch.sparse_coo"
+    with pytest.raises(UserTypeError, match="to_dense"):
+        describe_tensor(tensor)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from flydsl.compiler.arguments.dtypes import element_by_code
-from flydsl.errors import UserTypeError
+from flydsl.config.core import COMPILE_ONLY
+from flydsl.errors import UserTypeError, UserValueError
 
-__all__ = ["View", "element_strides", "is_foreign", "view_of"]
+__all__ = ["View", "check_address", "element_strides", "is_foreign", "view_of"]
 
 _DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "cuda", 11: "cpu", 13: "cuda"}
 """DLDeviceType to the device text: pinned host memory is host memory, ROCm goes by torch's name."""
@@ -123,6 +124,22 @@ def element_strides(steps: tuple[int, ...], size: int, value: object) -> tuple[i
             hint=f"copy the {type(value).__name__} into a plain array first",
         )
     return tuple(step // size for step in steps)
+
+
+def check_address(address: int, shape: tuple[int, ...], device: str, value: object) -> None:
+    """Refuse a tensor with elements but without memory, unless nothing is to be launched.
+
+    Raises:
+        UserValueError: The address is zero.
+    """
+    if address or 0 in shape or device == "meta" or COMPILE_ONLY.get():
+        return
+    raise UserValueError(
+        f"this {type(value).__name__} has no memory: its address is 0",
+        code="FLY-U402",
+        value=f"shape {shape} on {device}",
+        hint="tensors of a fake mode, and of a storage that was freed, cannot be launched on",
+    )
 
 
 class _Device(ctypes.Structure):

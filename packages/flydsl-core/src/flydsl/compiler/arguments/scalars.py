@@ -105,6 +105,9 @@ def _integer(value: object, number: Any, wanted: type[Numeric], read: str) -> Ar
     if type(number) is not int and type(number) is not bool:
         read = f"index({read})"
         names["index"] = operator.index
+    if wanted is Boolean and "bool(" not in read:
+        # The format has room for more.
+        guard += f" and 0 <= {read} <= 1"
     native = NativeRead("integer", type(value)) if read == "v" else None
     return ArgSpec(
         key=("number", text),
@@ -181,20 +184,23 @@ def describe_stream(value: Any) -> ArgSpec:
 
     Raises:
         UserTypeError: The value is none of these.
+        UserValueError: The handle is negative or has more than 64 bits.
     """
     names: dict[str, object] = {"kind": type(value)}
     native = None
+    held: Any = None
     if value is None:
         read = "current_stream()"
         native = NativeRead("current-stream", type(None))
     elif type(value) is int:
-        read = "v"
+        read, held = "v", value
         native = NativeRead("integer", int)
     elif hasattr(value, "cuda_stream"):
-        read = "v.cuda_stream"
+        read, held = "v.cuda_stream", value.cuda_stream
         native = NativeRead("attribute", type(value), "cuda_stream")
     elif isinstance(value, Stream):
         # What it holds may differ from call to call.
+        held = value.value
         read = "(current_stream() if v.value is None else v.value)"
         native = NativeRead("attribute", type(value), "value")
     else:
@@ -204,6 +210,8 @@ def describe_stream(value: Any) -> ArgSpec:
             value=value,
             allowed="None, an integer handle, fx.Stream, or an object with .cuda_stream",
         )
+    if held is not None:
+        _check_handle(held)
     return ArgSpec(
         key=("stream",),
         ir_type="stream",
@@ -212,6 +220,25 @@ def describe_stream(value: Any) -> ArgSpec:
         names=names,
         native=native,
     )
+
+
+def _check_handle(handle: object) -> None:
+    """Refuse what is no 64-bit handle."""
+    if not isinstance(handle, int):
+        raise UserTypeError(
+            "a stream's handle is no integer",
+            code="FLY-U407",
+            value=handle,
+            allowed="the integer that the device's library uses for the stream",
+        )
+    if not 0 <= handle < 1 << 64:
+        raise UserValueError(
+            "a stream's handle is outside the range of handles",
+            code="FLY-U407",
+            value=handle,
+            allowed="0 to 2**64 - 1",
+            hint="pass None for the current stream",
+        )
 
 
 def static_key(value: object) -> Hashable:

@@ -13,13 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flydsl.compiler.arguments.dtypes import Element, element_of
-from flydsl.compiler.arguments.foreign import element_strides, is_foreign, view_of
+from flydsl.compiler.arguments.foreign import check_address, element_strides, is_foreign, view_of
 from flydsl.compiler.axes import MAX_ALIGNMENT, alignment_of, unit_axis
 from flydsl.compiler.exchange import exchanged
-from flydsl.errors import UserValueError
+from flydsl.errors import UserTypeError, UserValueError
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
-__all__ = ["MAX_ALIGNMENT", "alignment_of", "describe_tensor", "library_of", "unit_axis"]
+__all__ = [
+    "MAX_ALIGNMENT",
+    "alignment_of",
+    "check_torch",
+    "describe_tensor",
+    "library_of",
+    "unit_axis",
+]
 
 _INT32_MAX = 2**31 - 1
 _INT32 = (-(2**31), _INT32_MAX)
@@ -69,7 +76,38 @@ def library_of(value: object) -> str:
     return ""
 
 
+def check_torch(value: Any) -> None:
+    """Refuse torch tensors whose memory does not hold their elements as strided numbers.
+
+    Raises:
+        UserTypeError: A sparse or other unstrided layout, a wrapper of `torch.func`, or a negated
+            or conjugated view, which torch evaluates only when it reads it.
+    """
+    what, hint = "", ""
+    try:
+        if str(value.layout) != "torch.strided":
+            what, hint = f"has the layout {value.layout}", "convert it with .to_dense()"
+        elif value.is_neg() or value.is_conj():
+            what = "is a negated or conjugated view, whose memory holds other values"
+            hint = "pass x.resolve_neg().resolve_conj()"
+        else:
+            value.data_ptr()
+            value.stride()
+    except RuntimeError as error:
+        what = f"has no plain memory: {str(error).splitlines()[0]}"
+        hint = "inside torch.vmap and torch.func, call the launcher through a custom operator"
+    if what:
+        raise UserTypeError(
+            f"this torch tensor {what}",
+            code="FLY-U402",
+            value=type(value).__name__,
+            allowed="strided tensors in memory",
+            hint=hint,
+        )
+
+
 def _torch(value: Any) -> tuple[_Facts, _Reader]:
+    check_torch(value)
     element = element_of(str(value.dtype).removeprefix("torch."))
     device = value.device
     facts = _Facts(
@@ -82,6 +120,7 @@ def _torch(value: Any) -> tuple[_Facts, _Reader]:
     else:
         here = "v.device == device"
     # One call for all extents and one for all strides: each costs about as much as one for one.
+    here += " and not v.is_neg()"
     guard = f"v.dtype is dtype and {here} and len(shape := v.shape) == {len(facts.shape)}"
     reader = _Reader(
         f"{guard} and (steps := v.stride()) is not None",
@@ -161,6 +200,7 @@ def describe_tensor(value: object) -> ArgSpec | None:
 
 
 def _specification(value: object, facts: _Facts, reader: _Reader) -> ArgSpec:
+    check_address(facts.address, facts.shape, facts.device, value)
     rank = len(facts.shape)
     unit = unit_axis(facts.shape, facts.strides)
     wide = tuple(extent > _INT32_MAX for extent in facts.shape)
@@ -173,6 +213,9 @@ def _specification(value: object, facts: _Facts, reader: _Reader) -> ArgSpec:
     large: list[ArgLeaf] = []
     extents: list[str] = []
     strides: list[str] = []
+    if facts.device != "meta":
+        elements = " and ".join(reader.extent.format(i=axis) for axis in range(rank))
+        guard.append(f"(address or not ({elements}))")
     for axis in range(rank):
         extent, stride = reader.extent.format(i=axis), reader.stride.format(i=axis)
         extents.append("?{i64}" if wide[axis] else "?")
@@ -224,6 +267,7 @@ def _native(value: object, facts: _Facts, unit: int, wide: tuple[bool, ...]) -> 
         rank=len(wide),
         alignment=alignment_of(facts.address),
         unit=unit,
+        value="is_neg" if library_of(value) == "torch" else "",
         wide=tuple(axis for axis in axes if wide[axis]),
         sources=tuple(sources),
     )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from flydsl.compiler.arguments.dtypes import element_of
-from flydsl.compiler.arguments.foreign import is_foreign, view_of
-from flydsl.compiler.arguments.tensors import alignment_of, library_of, unit_axis
+from flydsl.compiler.arguments.foreign import check_address, is_foreign, view_of
+from flydsl.compiler.arguments.tensors import alignment_of, check_torch, library_of, unit_axis
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec
 
@@ -64,6 +64,7 @@ class TensorArgument:
         self, tensor: Any, *, assumed_align: int | None = None, use_32bit_stride: bool = False
     ) -> None:
         if library_of(tensor) == "torch":
+            check_torch(tensor)
             self.address: int = tensor.data_ptr()
             self.shape = tuple(int(n) for n in tensor.shape)
             self.strides = tuple(int(n) for n in tensor.stride())
@@ -84,6 +85,7 @@ class TensorArgument:
                 allowed="torch tensors, NumPy arrays, objects with an array interface or DLPack",
             )
         element_of(self.dtype)
+        check_address(self.address, self.shape, self.device, tensor)
         self.alignment = alignment_of(self.address) if assumed_align is None else assumed_align
         _check_alignment(self.address, self.alignment)
         self.shape_marks: dict[int, int] = {}
