@@ -7,7 +7,6 @@ attribute whose name occurs.
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import sys
 import types
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from flydsl.diagnostics import is_framework_module
-from flydsl.frontend.eligible import rewritable
+from flydsl.frontend.contents import code_digest, content_of, hashed, same_scalar
+from flydsl.frontend.eligible import is_user_module, rewritable
 
 __all__ = [
     "Dependencies",
@@ -28,8 +27,11 @@ __all__ = [
     "value_identity",
 ]
 
-_SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
-_MAX_DEPTH = 8
+_OUTSIDE = frozenset(
+    "environ getenv open globals locals eval exec vars __dict__ getattr import_module __import__ "
+    "argv modules stdin input read_text read_bytes perf_counter time_ns urandom randint".split()
+)
+"""Names by which code reads what no scan can follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,19 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """Re-reads one place; `content` is set where the value may be mutated in place."""
+    """Re-reads one place.
+
+    Attributes:
+        read: Returns what is there now.
+        value: What was there.
+        content: Hash of what it held, if that may change while it stays there.
+        names: See `content_of`.
+    """
 
     read: Callable[[], object]
     value: object
-    content: str
+    content: str = ""
+    names: frozenset[str] | None = None
 
 
 class Dependencies:
@@ -122,9 +132,9 @@ class Dependencies:
                 now = check.read()
             except (KeyError, ValueError, AttributeError):
                 return False
-            if (now is not check.value and not _same(now, check.value)) or (
-                check.content and _value_digest(now, 0)[0] != check.content
-            ):
+            if now is not check.value and not same_scalar(now, check.value):
+                return False
+            if check.content and content_of(now, check.names).digest != check.content:
                 return False
         return True
 
@@ -146,24 +156,36 @@ class Dependencies:
         return Dependencies(self.entries, checks, known, self.reached + reached)
 
 
-def _same(a: object, b: object) -> bool:
-    return type(a) is type(b) and isinstance(a, _SCALARS) and a == b
+def collect_dependencies(function: types.FunctionType, instance: object = None) -> Dependencies:
+    """Return what a function depends on, itself included.
 
-
-def collect_dependencies(*functions: types.FunctionType) -> Dependencies:
-    """Return what the functions depend on, themselves included."""
+    Args:
+        function: The function.
+        instance: The object that it is bound to as a method.
+    """
     scan = _Scan()
-    for function in functions:
-        scan.function("", function)
-    return Dependencies(tuple(scan.entries.values()), tuple(scan.checks), scan.functions)
+    scan.function("", function)
+    if instance is not None:
+        scan.instance(instance)
+    return scan.finish()
 
 
 class _Scan:
+    """One scan.
+
+    Values are only looked into at the end: of an object those attributes count whose names occur in
+    any code that was found, for it may be handed from one function to another.
+    """
+
     def __init__(self) -> None:
         self.entries: dict[str, Dependency] = {}
         self.checks: list[_Check] = []
         self.functions: dict[int, object] = {}
         self._seen: set[int] = set()
+        self._names: set[str] = set()
+        self._values: list[tuple[str, Callable[[], object], object]] = []
+        self._modules: list[tuple[str, types.ModuleType]] = []
+        self._done: set[tuple[int, str]] = set()
 
     def function(self, path: str, function: types.FunctionType) -> None:
         """Record a function and what its code names."""
@@ -172,99 +194,124 @@ class _Scan:
         self._seen.add(id(function))
         self.functions[id(function)] = function
         code = function.__code__
-        defaults = (function.__defaults__, function.__kwdefaults__)
-        content = code_digest(code) + _value_digest(defaults, 0)[0]
-        self.entries[path] = Dependency(path, "function", _hash(content))
-        self.checks.append(_Check(lambda: function.__code__, code, ""))
-        self.checks.append(_Check(lambda: function.__defaults__, function.__defaults__, ""))
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            self._place(f"{path}/closure:{name}", _cell_reader(cell), set(_names(code)))
-        space = function.__globals__
+        self.checks.append(_Check(lambda: function.__code__, code))
         names = set(_names(code))
+        self._names |= names
+        content = code_digest(code)
+        for reader in (lambda: function.__defaults__, lambda: function.__kwdefaults__):
+            held = content_of(reader())
+            content += held.digest
+            self.checks.append(_Check(reader, reader(), held.digest if held.mutable else ""))
+        self.entries[path] = Dependency(path, "function", hashed(content))
+        if names & _OUTSIDE:
+            # What it reads there cannot be compared by another process.
+            self.entries[path + "/outside"] = Dependency(path + "/outside", "object", "", False)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            self._place(f"{path}/closure:{name}", _cell_reader(cell))
+        space = function.__globals__
         for name in sorted(names):
             if name in space:
-                self._place(f"{path}/global:{name}", _item_reader(space, name), names)
+                self._place(f"{path}/global:{name}", _item_reader(space, name))
 
-    def _place(self, path: str, read: Callable[[], object], names: set[str]) -> None:
+    def instance(self, instance: object) -> None:
+        """Record the object that the function is bound to."""
+        self._place("/self", lambda: instance)
+
+    def finish(self) -> Dependencies:
+        """Look into the values that were found; return everything."""
+        found = -1
+        while found != len(self._names) + len(self._values):
+            # Modules and classes may hold more code, which names more of them.
+            found = len(self._names) + len(self._values)
+            for path, module in list(self._modules):
+                self._members(path, module)
+            for path, _, value in list(self._values):
+                self._class(path + "/class", type(value))
+        names = frozenset(self._names)
+        for path, read, value in self._values:
+            content = content_of(value, names)
+            kind = "value" if content.portable else "object"
+            self.entries[path] = Dependency(path, kind, content.digest, content.portable)
+            held = content.digest if content.mutable else ""
+            self.checks.append(_Check(read, value, held, names))
+        return Dependencies(tuple(self.entries.values()), tuple(self.checks), self.functions)
+
+    def _place(self, path: str, read: Callable[[], object]) -> None:
         try:
             value = read()
-        except ValueError:  # a closure variable that is not assigned yet
+        except (ValueError, AttributeError):  # a variable or attribute without a value yet
             return
-        if isinstance(value, types.ModuleType):
-            self._module(path, value, names)
-            return
-        if self._reachable(path, read, value):
-            return
-        content, portable, mutable = _value_digest(value, 0)
-        kind = "value" if portable else "object"
-        self.entries[path] = Dependency(path, kind, content, portable)
-        self.checks.append(_Check(read, value, content if mutable else ""))
+        if not self._reachable(path, read, value):
+            self._values.append((path, read, value))
 
     def _reachable(self, path: str, read: Callable[[], object], value: object) -> bool:
         """Record code: functions, methods, decorated functions, classes. Return whether it was."""
-        inner: object = getattr(value, "function", None)
-        decorated = isinstance(inner, types.FunctionType) and hasattr(type(value), "traceable")
-        if decorated:
+        # Only of decorated functions: asking a module for an attribute may load plugins.
+        inner = getattr(value, "function", None) if hasattr(type(value), "traceable") else None
+        if isinstance(inner, types.FunctionType):
             options = tuple(
                 getattr(value, name, None) for name in ("symbol", "known_block", "spills")
             )
-            content, _, _ = _value_digest(options, 0)
-            self.entries[path + "/options"] = Dependency(path + "/options", "value", content)
-            self.checks.append(_Check(read, value, ""))
-            assert isinstance(inner, types.FunctionType)
+            place = path + "/options"
+            self.entries[place] = Dependency(place, "value", content_of(options).digest)
+            self.checks.append(_Check(read, value))
             self.function(path, inner)
             instance = getattr(value, "instance", None)
             if instance is not None:
-                self._place(path + "/self", lambda: instance, set())
-            return True
-        if isinstance(value, types.FunctionType):
-            if rewritable(value):
-                self.checks.append(_Check(read, value, ""))
-                self.function(path, value)
+                self._place(path + "/self", lambda: instance)
             return True
         if isinstance(value, types.MethodType):
-            self.checks.append(_Check(lambda: value.__func__, value.__func__, ""))
+            self.checks.append(_Check(read, value))
             if isinstance(value.__func__, types.FunctionType):
                 self._reachable(path, lambda: value.__func__, value.__func__)
-            self._place(path + "/self", lambda: value.__self__, set())
+            self._place(path + "/self", lambda: value.__self__)
             return True
+        if isinstance(value, types.FunctionType) and rewritable(value):
+            self.checks.append(_Check(read, value))
+            self.function(path, value)
+            return True
+        named = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+        if not isinstance(value, named):
+            return False
+        # Which function, class or module it is counts, whoever wrote it.
+        content = content_of(value)
+        self.entries[path] = Dependency(path, "value", content.digest, content.portable)
+        self.checks.append(_Check(read, value))
         if isinstance(value, type):
-            self._class(path, read, value)
-            return True
-        return isinstance(value, types.BuiltinFunctionType)
+            self._class(path, value)
+        elif isinstance(value, types.ModuleType) and is_user_module(value.__name__):
+            self._modules.append((path, value))
+        return True
 
-    def _class(self, path: str, read: Callable[[], object], value: type) -> None:
-        if _foreign(value.__module__) or id(value) in self._seen:
-            return
-        self._seen.add(id(value))
-        self.checks.append(_Check(read, value, ""))
-        for name, member in vars(value).items():
-            inner = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(inner, types.FunctionType) and rewritable(inner):
-                self.function(f"{path}/member:{name}", inner)
-            elif isinstance(member, _SCALARS) and not name.startswith("__"):
-                reader = _attribute_reader(value, name)
-                self._place(f"{path}/member:{name}", reader, set())
+    def _class(self, path: str, value: type) -> None:
+        for kind in value.__mro__:
+            if not is_user_module(kind.__module__) or id(kind) in self._seen:
+                continue
+            self._seen.add(id(kind))
+            for name, member in list(vars(kind).items()):
+                inner = getattr(member, "__func__", getattr(member, "fget", member))
+                reader, place = _member_reader(kind, name), f"{path}/member:{name}"
+                if isinstance(inner, types.FunctionType) and rewritable(inner):
+                    self.checks.append(_Check(reader, member))
+                    self.function(place, inner)
+                elif not name.startswith("__") and not hasattr(type(member), "__set__"):
+                    self._place(place, reader)
 
-    def _module(self, path: str, module: types.ModuleType, names: set[str]) -> None:
-        if _foreign(module.__name__):
-            return
+    def _members(self, path: str, module: types.ModuleType) -> None:
         space = vars(module)
-        for name in sorted(names):
-            if name in space and not name.startswith("__"):
-                self._place(f"{path}/attribute:{name}", _item_reader(space, name), names - {name})
-
-
-def _foreign(module: str) -> bool:
-    return is_framework_module(module) or module.partition(".")[0] in sys.stdlib_module_names
+        for name in sorted(self._names):
+            place = f"{path}/attribute:{name}"
+            if name in space and not name.startswith("__") and (id(module), name) not in self._done:
+                self._done.add((id(module), name))
+                self._place(place, _item_reader(space, name))
 
 
 def _item_reader(space: dict[str, Any], name: str) -> Callable[[], object]:
     return lambda: space[name]
 
 
-def _attribute_reader(owner: object, name: str) -> Callable[[], object]:
-    return lambda: getattr(owner, name)
+def _member_reader(owner: type, name: str) -> Callable[[], object]:
+    return lambda: vars(owner)[name]
 
 
 def _cell_reader(cell: types.CellType) -> Callable[[], object]:
@@ -282,8 +329,8 @@ def value_identity(value: object) -> str | None:
     if isinstance(value, types.FunctionType):
         dependencies = collect_dependencies(value)
         return dependencies.digest if dependencies.portable else None
-    content, portable, _ = _value_digest(value, 0)
-    return content if portable else None
+    content = content_of(value)
+    return content.digest if content.portable else None
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -291,79 +338,3 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def code_digest(code: types.CodeType) -> str:
-    """Return a hash of what a code object does; positions and file names do not take part."""
-    parts: list[str] = [
-        code.co_code.hex(),
-        repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
-        repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)),
-        code.co_exceptiontable.hex(),
-    ]
-    parts.extend(_constant(constant) for constant in code.co_consts)
-    return _hash("\n".join(parts))
-
-
-def _constant(value: object) -> str:
-    if isinstance(value, types.CodeType):
-        return code_digest(value)
-    if isinstance(value, frozenset):
-        return f"frozenset{sorted(map(_constant, value))}"
-    if isinstance(value, tuple):
-        return f"({','.join(map(_constant, value))})"
-    return f"{type(value).__name__}:{value!r}"
-
-
-def _value_digest(value: object, depth: int) -> tuple[str, bool, bool]:
-    """Return the content hash of a value, whether it is portable, and whether it is mutable."""
-    if isinstance(value, enum.Enum):
-        return _hash(f"{type(value).__qualname__}.{value.name}"), True, False
-    if isinstance(value, _SCALARS):
-        return _hash(_constant(value)), True, False
-    if depth >= _MAX_DEPTH:
-        return _hash(type(value).__qualname__), False, True
-    if isinstance(value, (tuple, list)):
-        return _combined(type(value).__qualname__, value, depth, isinstance(value, list))
-    if isinstance(value, (set, frozenset)):
-        items = [_value_digest(item, depth + 1) for item in value]
-        text = f"set{sorted(item[0] for item in items)}"
-        return _hash(text), all(item[1] for item in items), isinstance(value, set)
-    if isinstance(value, dict):
-        flat = [part for pair in value.items() for part in pair]
-        return _combined("dict", flat, depth, True)
-    if isinstance(value, types.FunctionType):
-        return code_digest(value.__code__), True, False
-    if isinstance(value, type):
-        return _hash(f"{value.__module__}.{value.__qualname__}"), True, False
-    return _object_digest(value, depth)
-
-
-def _object_digest(value: object, depth: int) -> tuple[str, bool, bool]:
-    kind = type(value)
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if is_framework_module(kind.__module__):
-        # Our own static values (numbers, layouts, atoms, streams) print all that they hold.
-        shown = repr(value)
-        return _hash(f"{name}:{shown}"), " at 0x" not in shown, False
-    fields = getattr(kind, "__dataclass_fields__", None)
-    if fields is not None:
-        content = [getattr(value, field, None) for field in fields]
-        return _combined(name, content, depth, True)
-    if kind is types.SimpleNamespace:
-        flat = [part for pair in sorted(vars(value).items()) for part in pair]
-        return _combined(name, flat, depth, True)
-    return _hash(name), False, False
-
-
-def _combined(
-    name: str, items: Iterable[object], depth: int, mutable: bool
-) -> tuple[str, bool, bool]:
-    parts = [_value_digest(item, depth + 1) for item in items]
-    text = f"{name}[{','.join(part[0] for part in parts)}]"
-    changes = mutable or any(part[2] for part in parts)
-    return _hash(text), all(part[1] for part in parts), changes

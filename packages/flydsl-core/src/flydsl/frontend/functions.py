@@ -162,7 +162,7 @@ class JitFunction(_Decorated):
         """Return what the function depends on; collected again only after something changed."""
         found = self._dependencies
         if found is None or not found.unchanged():
-            found = self._dependencies = collect_dependencies(self.function)
+            found = self._dependencies = collect_dependencies(self.function, instance=self.instance)
         return found
 
     def _first_call(self, *args: Any, **kwargs: Any) -> object:

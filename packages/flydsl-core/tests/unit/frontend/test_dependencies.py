@@ -38,6 +38,7 @@ def test_everything_reached_is_listed_once_with_its_path():
         "/global:outer",
         "/global:outer/global:TABLE",
         "/global:outer/global:inner",
+        "/global:outer/global:math",
         "/global:outer/global:inner/global:SCALE",
     }
     assert found.portable

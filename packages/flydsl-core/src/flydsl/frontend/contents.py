@@ -1,0 +1,191 @@
+"""Hashes of what values hold, to compare them later and in other processes."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import itertools
+import types
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from flydsl.diagnostics import is_framework_module
+from flydsl.frontend.eligible import is_user_module
+
+__all__ = ["SCALARS", "Content", "code_digest", "content_of", "hashed", "same_scalar"]
+
+SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
+_MAX_DEPTH = 8
+_MAX_ARRAY_BYTES = 1 << 20
+_PRINTED = {("torch", "dtype"), ("torch", "device"), ("numpy", "dtype")}
+"""Immutable values of libraries that print all that they hold."""
+_unique = itertools.count()
+
+
+class Content(NamedTuple):
+    """What a value holds.
+
+    Attributes:
+        digest: Hash.
+        portable: Equal digests in another process mean equal content.
+        mutable: The content may change while the object stays the same.
+    """
+
+    digest: str
+    portable: bool
+    mutable: bool
+
+
+def hashed(text: str) -> str:
+    """Return the hexadecimal SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def same_scalar(a: object, b: object) -> bool:
+    """Whether two values are equal scalars; ``0.0`` and ``-0.0`` are not."""
+    return type(a) is type(b) and isinstance(a, SCALARS) and (a == b) and repr(a) == repr(b)
+
+
+def code_digest(code: types.CodeType) -> str:
+    """Return a hash of what a code object does; positions and file names do not take part."""
+    parts: list[str] = [
+        code.co_code.hex(),
+        repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
+        repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)),
+        code.co_exceptiontable.hex(),
+    ]
+    parts.extend(_constant(constant) for constant in code.co_consts)
+    return hashed("\n".join(parts))
+
+
+def _constant(value: object) -> str:
+    if isinstance(value, types.CodeType):
+        return code_digest(value)
+    if isinstance(value, frozenset):
+        return f"frozenset{sorted(map(_constant, value))}"
+    if isinstance(value, tuple):
+        return f"({','.join(map(_constant, value))})"
+    return f"{type(value).__name__}:{value!r}"
+
+
+def content_of(
+    value: object, names: frozenset[str] | None = None, path: tuple[int, ...] = ()
+) -> Content:
+    """Return what a value holds.
+
+    Args:
+        value: Anything.
+        names: Of an object of a class of the user's, only the attributes of these names count;
+            None means all.
+        path: Identities of the objects around it, which it may refer back to.
+    """
+    if isinstance(value, SCALARS) and not isinstance(value, enum.Enum):
+        return Content(hashed(_constant(value)), True, False)
+    if len(path) >= _MAX_DEPTH or id(value) in path:
+        return Content(hashed(type(value).__qualname__), len(path) < _MAX_DEPTH, True)
+    inner = (*path, id(value))
+    if isinstance(value, enum.Enum):
+        return _combined(f"{type(value).__qualname__}.{value.name}", [value.value], names, inner)
+    if isinstance(value, (tuple, list)):
+        kind = type(value).__qualname__
+        return _combined(kind, value, names, inner, mutable=isinstance(value, list))
+    if isinstance(value, (set, frozenset)):
+        items = [content_of(item, names, inner) for item in value]
+        text = f"set{sorted(item.digest for item in items)}"
+        return Content(hashed(text), all(item.portable for item in items), isinstance(value, set))
+    if isinstance(value, dict):
+        flat = [part for pair in value.items() for part in pair]
+        return _combined(f"{type(value).__qualname__}", flat, names, inner, mutable=True)
+    return _callable(value, names, inner) or _object(value, names, inner)
+
+
+def _combined(
+    name: str,
+    items: Iterable[object],
+    names: frozenset[str] | None,
+    path: tuple[int, ...],
+    *,
+    mutable: bool = False,
+) -> Content:
+    parts = [content_of(item, names, path) for item in items]
+    text = f"{name}[{','.join(part.digest for part in parts)}]"
+    changes = mutable or any(part.mutable for part in parts)
+    return Content(hashed(text), all(part.portable for part in parts), changes)
+
+
+def _callable(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> Content | None:
+    """Return what a function, class or module is; None for other values."""
+    if isinstance(value, types.FunctionType):
+        cells = [_cell(cell) for cell in value.__closure__ or ()]
+        held = [value.__defaults__, value.__kwdefaults__, *cells]
+        name = f"{value.__module__}.{value.__qualname__}:{code_digest(value.__code__)}"
+        return _combined(name, held, names, path)
+    if isinstance(value, types.MethodType):
+        return _combined("method", [value.__func__, value.__self__], names, path)
+    if isinstance(value, functools.partial):
+        return _combined("partial", [value.func, value.args, value.keywords], names, path)
+    if isinstance(value, type):
+        return Content(hashed(f"class {value.__module__}.{value.__qualname__}"), True, False)
+    if isinstance(value, types.ModuleType):
+        return Content(hashed(f"module {value.__name__}"), True, False)
+    if isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType)):
+        owner = getattr(value, "__self__", None)
+        bound = owner is not None and not isinstance(owner, (types.ModuleType, type))
+        name = f"builtin {getattr(value, '__module__', '')}.{value.__qualname__}"
+        return _combined(name, [owner] if bound else [], names, path)
+    return None
+
+
+def _cell(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return "<empty cell>"
+
+
+def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> Content:
+    kind = type(value)
+    module = kind.__module__
+    name = f"{module}.{kind.__qualname__}"
+    if is_framework_module(module) and not hasattr(value, "__fly_key__"):
+        # Our own static values (numbers, layouts, atoms, streams) print all that they hold.
+        shown = repr(value)
+        return Content(hashed(f"{name}:{shown}"), " at 0x" not in shown, False)
+    root = module.partition(".")[0]
+    scalar = root == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "itemsize")
+    if scalar or (root, kind.__name__) in _PRINTED or (root == "numpy" and "dtype" in name.lower()):
+        return Content(hashed(f"{name}:{value!r}"), True, False)
+    if hasattr(value, "_version") and hasattr(value, "data_ptr"):
+        # A torch tensor counts the changes of its content.
+        return Content(hashed(f"{name}:{id(value)}:{value._version}"), False, True)
+    if hasattr(value, "tobytes") and hasattr(value, "nbytes"):
+        if value.nbytes <= _MAX_ARRAY_BYTES:
+            shape = f"{getattr(value, 'dtype', '')}{getattr(value, 'shape', '')}"
+            data = hashlib.sha256(value.tobytes()).hexdigest()
+            return Content(hashed(f"{name}:{shape}:{data}"), True, True)
+        # Comparing it on every launch would cost more than compiling: it counts as changed.
+        return Content(hashed(f"{name}:{next(_unique)}"), False, True)
+    known = is_user_module(module) or kind is types.SimpleNamespace
+    attributes = _attributes(value, names) if known else None
+    if attributes is None:
+        return Content(hashed(name), False, False)
+    flat = [part for pair in sorted(attributes.items()) for part in pair]
+    return _combined(name, flat, names, path, mutable=True)
+
+
+def _attributes(value: Any, names: frozenset[str] | None) -> dict[str, Any] | None:
+    """Return the attributes of an object that Python code can see; None if it has no such ones."""
+    found: dict[str, Any] = {}
+    seen = False
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            seen = True
+            if (names is None or slot in names) and hasattr(value, slot):
+                found[slot] = getattr(value, slot)
+    own = getattr(value, "__dict__", None)
+    if isinstance(own, dict):
+        seen = True
+        found.update({k: v for k, v in own.items() if names is None or k in names})
+    return found if seen else None
