@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from flydsl.config import compile_options
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserRuntimeError, UserTypeError
 from flydsl.frontend import JitFunction
+from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 from flydsl.plugins.payloads import CodeObject, CompileEvent, KernelInfo
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class CompiledFunction:
         self._closures: list[Callable[..., object]] = []
         self._isa = ""
 
+    @ends_graph
     def __call__(self, *args: object) -> None:
         """Launch.
 
@@ -51,6 +54,12 @@ class CompiledFunction:
             UserTypeError: The arguments need another specialisation than this one.
             TargetError: The launch failed.
         """
+        if CAPTURE in sys.modules and capturing():
+            run_eagerly(self._launch, args, {})
+        else:
+            self._launch(*args)
+
+    def _launch(self, *args: object) -> None:
         for closure in self._closures:
             if closure(*args) is None:
                 return

@@ -87,7 +87,8 @@ def launcher_op(name: str, launcher: JitFunction, *, mutates: Sequence[str]) -> 
     Args:
         name: ``"namespace::name"``.
         launcher: A function decorated with ``flyc.jit`` whose parameters are annotated.
-        mutates: Names of the tensor parameters that kernels write to.
+        mutates: Names of the tensor parameters that kernels write to. The first call with
+            arguments of new types raises `UserValueError` if kernels write to others.
 
     Returns:
         The operator.
@@ -118,15 +119,43 @@ def launcher_op(name: str, launcher: JitFunction, *, mutates: Sequence[str]) -> 
             shown.append(f"{_schema_type(name, parameter).replace('*', mark)} {parameter.name}")
     taken = [p.annotation is not Stream for p in parameters]
 
+    checked: set[Any] = set()
+
     def launch(*arguments: Any) -> None:
         given = iter(arguments)
-        launcher(*(next(given) if take else None for take in taken))
+        values = [next(given) if take else None for take in taken]
+        kinds = tuple(x.dtype if isinstance(x, torch.Tensor) else type(x) for x in values)
+        if kinds not in checked:
+            _check_mutates(name, launcher, values, mutates)
+            checked.add(kinds)
+        launcher(*values)
 
     operator = torch.library.custom_op(
         name, launch, mutates_args=tuple(mutates), schema=f"({', '.join(shown)}) -> ()"
     )
     operator.register_fake(lambda *_: None)
     return operator
+
+
+def _check_mutates(
+    name: str, launcher: JitFunction, values: Sequence[Any], mutates: Sequence[str]
+) -> None:
+    """Refuse an operator whose kernels write to tensors that its schema says are only read."""
+    from flydsl.compiler.writes import check_writes
+
+    try:
+        check_writes(launcher, launcher.bind(values, {}), mutates)
+    except UserValueError as error:
+        if error.code != "FLY-U341" or error.value in (None, *mutates):
+            raise
+        raise UserValueError(
+            f"{name} writes to {error.value!r}, which mutates= does not name",
+            code="FLY-U497",
+            value=tuple(mutates),
+            hint="name every tensor that kernels write to: PyTorch reorders and drops calls "
+            "by what the schema says",
+            location=error.location,
+        ) from None
 
 
 def _check_name(name: str) -> None:

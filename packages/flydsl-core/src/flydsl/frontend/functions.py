@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
@@ -18,6 +19,7 @@ from flydsl.errors import (
 )
 from flydsl.expr.ambient import current, in_trace
 from flydsl.frontend.dependencies import Dependencies, collect_dependencies
+from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 from flydsl.frontend.signature import Signature
 
 if TYPE_CHECKING:
@@ -168,10 +170,13 @@ class JitFunction(_Decorated):
     def _first_call(self, *args: Any, **kwargs: Any) -> object:
         return driver().call(self, args, kwargs)
 
+    @ends_graph
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Launch, or inside a trace run the body in place."""
         if in_trace():
             return self.traceable()(*args, **kwargs)
+        if CAPTURE in sys.modules and capturing():
+            return run_eagerly(self.dispatch, args, kwargs)
         return self.dispatch(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:

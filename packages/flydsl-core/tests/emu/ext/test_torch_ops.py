@@ -128,6 +128,17 @@ def test_gradients():
     assert torch.equal(x.grad, eager)
 
 
+@pytest.mark.parametrize("mutates", [[], ["A"]])
+def test_a_write_that_the_schema_hides_is_refused(mutates):
+    name = f"flydsl_test::hidden{len(mutates)}"
+    operator = launcher_op(name, scale, mutates=mutates)
+    c = torch.zeros(4)
+    with pytest.raises(UserError, match="writes to 'C', which mutates= does not name") as caught:
+        operator(torch.ones(4), c, 4, 1.0, 64)
+    assert "C[i] = A[i] * factor" in str(caught.value)
+    assert not c.any()
+
+
 @pytest.mark.parametrize("name", ["plain", "a::b::c", "::b", "a::", "a b::c", None])
 def test_names_are_checked(name):
     with pytest.raises(UserError, match="namespace::name"):

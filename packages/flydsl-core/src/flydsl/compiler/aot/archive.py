@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import MISS
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserTypeError, UserValueError
+from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 from flydsl.plugins.payloads import ArgSpec, CodeObject, KernelInfo
 
 __all__ = ["LoadedFunction", "load", "save"]
@@ -88,6 +90,7 @@ class LoadedFunction:
         """Resources of each kernel."""
         return self.artifact.code.kernels
 
+    @ends_graph
     def __call__(self, *args: object) -> None:
         """Launch; arguments for compile-time parameters are ignored.
 
@@ -95,6 +98,12 @@ class LoadedFunction:
             UserTypeError: The arguments are not of the kinds that it was compiled for.
             TargetError: No device that runs the code is there, or the launch failed.
         """
+        if CAPTURE in sys.modules and capturing():
+            run_eagerly(self._launch, args, {})
+        else:
+            self._launch(*args)
+
+    def _launch(self, *args: object) -> None:
         for closure in self._closures:
             if closure(*args) is None:
                 return
