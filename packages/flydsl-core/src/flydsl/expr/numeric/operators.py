@@ -2,9 +2,9 @@
 
 Integer ``//`` and ``%`` floor, as in Python, for static and dynamic operands alike; unsigned forms
 are used for unsigned classes. Float ``//`` is ``floor(a / b)`` and ``%`` has the divisor's sign.
-Integer ``/`` computes in `Float32` (`Float64` above 32 bits). Shifts by the width or more are
-undefined, as in LLVM, unless the count is static. Floats of less than 16 bits compute in `Float32`
-and round.
+Integer ``/`` computes in `Float32` (`Float64` above 32 bits). Shifts by the width or more give what
+Python's would in this width: zero, or copies of the sign; a run-time count that is negative counts
+as a large one, a static one raises. Floats of less than 16 bits compute in `Float32` and round.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ _PREDICATES: dict[str, tuple[int, int, int]] = {
     "gt": (4, 8, 2),
     "ge": (5, 9, 3),
 }
+
+_ULT = _PREDICATES["lt"][1]
 
 
 def arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
@@ -91,6 +93,8 @@ def emit_arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
             return _shifted_out(op, a)
         if b.value < 0:
             raise ValueError("negative shift count")  # as Python
+    elif op in ("shl", "shr"):
+        return _shifted(op, a, b)
     names = _NAMES[op]
     if common.is_float:
         result = emit(names[2], common.ir_type, (a.ir_value(), b.ir_value()), float_attributes())
@@ -98,6 +102,22 @@ def emit_arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
         name = names[0] if common.signed and common.width > 1 else names[1]
         result = emit(name, common.ir_type, (a.ir_value(), b.ir_value()))
     return common.wrap(result)
+
+
+def _shifted(op: str, a: Numeric, b: Numeric) -> Numeric:
+    """Shift by a run-time count, which may be the width or more."""
+    kind = type(a)
+    count, signed = b.ir_value(), kind.signed and kind.width > 1
+    if op == "shr" and signed:
+        last = literal(kind, kind.width - 1)
+        count = emit("arith.minui", kind.ir_type, (count, last))
+        return kind.wrap(emit("arith.shrsi", kind.ir_type, (a.ir_value(), count)))
+    moved = emit(_NAMES[op][1], kind.ir_type, (a.ir_value(), count))
+    width = literal(kind, kind.width) if kind.width > 1 else literal(kind, True)
+    flag = require("a shift").type(like(kind, "i1"))
+    inside = emit("arith.cmpi", flag, (count, width), {"predicate": predicate(_ULT)})
+    zero = literal(kind, 0)
+    return kind.wrap(emit("arith.select", kind.ir_type, (inside, moved, zero)))
 
 
 def _shifted_out(op: str, a: Numeric) -> Numeric:
