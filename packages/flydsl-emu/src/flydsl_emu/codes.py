@@ -29,6 +29,7 @@ CODES: dict[str, str] = {
     "FLY-U727": "something that is no contiguous host array is shared with kernels",
     "FLY-U725": "nothing to report, or a file that cannot be read",
     "FLY-U728": "an indexed vector register that the kernel does not have",
+    "FLY-U729": "a tensor argument of a kernel has elements but no memory",
     "FLY-U719": "an access is not aligned as the instruction demands",
     "FLY-U731": "sanitizer: a register or LDS is used before a wait makes sure of it",
     "FLY-U732": "sanitizer: two instructions need more wait states between them",

@@ -222,6 +222,12 @@ class EmulatorRuntime:
             name = f"tensor argument {index}" + (f" ({known})" if known else "")
             writable = bool(extent.flags & EXTENT_WRITABLE)
             base = int(extent.base)
+            if base == 0 and extent.high > extent.low:
+                raise UserError(
+                    f"{name} has elements but no memory: its address is 0",
+                    code="FLY-U729",
+                    value=f"bytes {extent.low} to {extent.high}",
+                )
             yield Allocation(base + int(extent.low), base + int(extent.high), writable, name)
 
     # Streams and memory --------------------------------------------------------------------------

@@ -8,10 +8,12 @@ again with the same arguments.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 from flydsl.errors import UserError
 from flydsl.runtime.abi import FlyExtent, FlyLaunch
@@ -39,10 +41,29 @@ class Event:
         """Return at once."""
 
 
+def _held_by_the_call() -> list[object]:
+    """Return what the framework's functions that are making a launch hold: its arguments.
+
+    A launch record has only the addresses of tensors. Their objects are in the frames between the
+    user's call and the runtime, whichever way the call went.
+    """
+    held: list[object] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_framework(frame.f_globals.get("__name__", "")):
+        held += frame.f_locals.values()
+        frame = frame.f_back
+    return held
+
+
+def _is_framework(module: str) -> bool:
+    return module.partition(".")[0] in ("flydsl", "flydsl_emu", "contextlib")
+
+
 class _Recorded:
-    """A launch record with its own copies of what it points to."""
+    """A launch record with its own copies of what it points to, and what owns its tensors."""
 
     def __init__(self, launch: FlyLaunch) -> None:
+        self._held = _held_by_the_call()
         self._kernarg = ctypes.create_string_buffer(
             ctypes.string_at(launch.kernarg, launch.kernarg_size), max(1, launch.kernarg_size)
         )
@@ -70,7 +91,7 @@ class Graph:
         return len(self._recorded)
 
     def add(self, launch: FlyLaunch) -> None:
-        """Record a launch with its arguments as they are now."""
+        """Record a launch with its arguments as they are now, and keep its tensors alive."""
         self._recorded.append(_Recorded(launch))
 
     def replay(self) -> None:

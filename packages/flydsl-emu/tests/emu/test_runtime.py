@@ -115,6 +115,19 @@ def test_refuses_to_write_a_read_only_argument(setup: Setup) -> None:
     assert error.code == "FLY-U716"
 
 
+def test_refuses_a_tensor_without_memory(setup: Setup) -> None:
+    table = extents((setup.input, False), (setup.output, True))
+    table[0].base = 0
+    assert setup.launch(table=table) == 1
+    error = setup.runtime.take_error(1)
+    assert isinstance(error, UserError)
+    assert error.code == "FLY-U729"
+    assert "tensor argument 0" in str(error)
+    table[0].high = 0  # empty: then no memory is needed, and the kernel reads outside it
+    assert setup.launch(table=table) == 1
+    assert setup.runtime.take_error(1).code == "FLY-U711"  # type: ignore[union-attr]
+
+
 def test_lds_is_bounded_by_the_launch(setup: Setup) -> None:
     assert setup.launch(dynamic_lds=128) == 1
     error = setup.runtime.take_error(1)

@@ -47,7 +47,8 @@ class Kind(IntEnum):
     ``FLOAT`` 5: offset; 6: bytes. ``ATTRIBUTE`` 3: its name; 5: offset. ``CURRENT`` 5: offset.
     ``TENSOR`` 3: exchange function; 4: data type; 5: device; 6: rank; 7: alignment; 8: unit axis
     or -1; 9: bit mask of axes with 64-bit extents; 10: offset of the address; 11: count of leaves;
-    12: name of the method that must return False, or 0; then one word a leaf: axis in bits 0-7, 1 for a stride in 8-15, bytes in 16-31, offset in 32-63.
+    12: name of the method that must return False, or 0;
+    then one word a leaf: axis in bits 0-7, 1 for a stride in 8-15, bytes in 16-31, offset in 32-63.
     """
 
     IGNORE = 0

@@ -338,12 +338,14 @@ def test_tensors_without_memory_of_their_own_are_left_to_python():
 def test_negated_views_are_left_to_the_slow_path(view):
     z = torch.arange(4).to(torch.complex64) * 1j
     negated, plain = view(z.conj()), view(z)
-    assert negated.is_neg() and not plain.is_neg()
+    assert negated.is_neg()
+    assert not plain.is_neg()
     spec = describe_tensor(plain)
     assert spec.native is not None
     assert both([spec], [negated]) == (None, None)
     native, python = both([spec], [plain])
-    assert native is not None and padded([spec], native) == python
+    assert native is not None
+    assert padded([spec], native) == python
     with pytest.raises(UserTypeError, match="resolve_neg"):
         describe_tensor(negated)
 
@@ -356,7 +358,8 @@ def test_tensors_whose_storage_was_freed_are_left_to_the_slow_path():
     assert freed.data_ptr() == 0
     assert both(specs, [freed]) == (None, None)
     native, python = both(specs, [empty])
-    assert native is not None and padded(specs, native) == python
+    assert native is not None
+    assert padded(specs, native) == python
 
 
 @pytest.mark.parametrize("value", [2, 254, 255, -1, 256])

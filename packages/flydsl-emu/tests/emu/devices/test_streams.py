@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,6 +72,39 @@ def test_a_graph_runs_again_on_the_same_memory(runtime: EmulatorRuntime, arrays:
         assert np.array_equal(x, expected_x)
         assert np.array_equal(y, expected_y)
     runtime.destroy_stream(stream)
+
+
+@pytest.mark.parametrize("way", ["first call", "later call", "compiled", "printing"])
+def test_a_graph_keeps_its_tensors_alive(runtime: EmulatorRuntime, way: str) -> None:
+    @flyc.kernel
+    def kernel(X: fx.Tensor, Y: fx.Tensor) -> None:
+        if way == "printing":
+            fx.printf("")
+        Y[fx.thread_idx.x] = Y[fx.thread_idx.x] + X[fx.thread_idx.x]
+
+    @flyc.jit
+    def add(X: fx.Tensor, Y: fx.Tensor) -> None:
+        kernel(X, Y).launch(grid=1, block=64)
+
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    launch: Any = flyc.compile(add, x.copy(), y.copy()) if way == "compiled" else add
+    if way != "first call":
+        for _ in range(2):
+            launch(x.copy(), y.copy())
+    stream = runtime.create_stream()
+    with runtime.using_stream(stream), runtime.capture(stream) as graph:
+        launch(x, y)
+    gone = [weakref.ref(x), weakref.ref(y)]
+    del x, y
+    gc.collect()
+    others = [np.full(64, 7, np.float32) for _ in range(50)]
+    graph.replay()
+    graph.replay()
+    assert all((other == 7).all() for other in others)
+    assert np.array_equal(gone[1](), 2 * np.arange(64))
+    del graph
+    gc.collect()
+    assert all(ref() is None for ref in gone)
 
 
 def test_the_current_stream_of_a_thread(runtime: EmulatorRuntime, arrays: Any) -> None:
