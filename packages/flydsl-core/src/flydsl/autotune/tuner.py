@@ -250,6 +250,31 @@ class Autotuned:
         compiled(*values.values())
 
 
+def _check_names(launcher: JitFunction, what: str, names: Sequence[str]) -> None:
+    """Refuse what names no parameter of a launcher.
+
+    Raises:
+        UserTypeError: `names` is a text, or holds something else than texts.
+        UserValueError: A name is no parameter's.
+    """
+    known = [parameter.name for parameter in launcher.signature.parameters]
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise UserTypeError(
+            f"{what}= takes a list of parameter names",
+            code="FLY-U476",
+            value=names,
+            allowed=", ".join(known),
+        )
+    for name in names:
+        if name not in known:
+            raise UserValueError(
+                f"{what}= names {name!r}, which is no parameter of {launcher.name}",
+                code="FLY-U476",
+                value=name,
+                allowed=", ".join(known),
+            )
+
+
 def autotune(
     configs: Configs,
     key: Sequence[str] | None = None,
@@ -283,6 +308,7 @@ def autotune(
 
     Raises:
         UserTypeError: The decorated object is no launcher.
+        UserValueError: There are no candidates, or `key` or `reset_to_zero` names no parameter.
     """
 
     def decorate(launcher: JitFunction) -> Autotuned:
@@ -293,6 +319,13 @@ def autotune(
                 value=launcher,
                 hint="put @autotune(...) above @flyc.jit",
             )
+        with at_user_line():
+            _check_names(launcher, "key", key or ())
+            _check_names(launcher, "reset_to_zero", reset_to_zero)
+            if not callable(configs) and not configs:
+                raise UserValueError(
+                    f"{launcher.name} is given no configuration to choose from", code="FLY-U472"
+                )
         options = {
             "key": None if key is None else tuple(key),
             "prune_configs_by": prune_configs_by,

@@ -6,6 +6,7 @@ for anything else and never guesses. `flydsl.config.settings` adds the variable'
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Generic, TypeVar
 
 __all__ = [
     "Parser",
+    "as_text",
     "boolean",
     "choice",
     "integer",
@@ -119,6 +121,27 @@ def choice(*allowed: str) -> Parser[str]:
         return by_lower[value.lower()]
 
     return Parser("choice", "one of " + ", ".join(allowed), parse)
+
+
+def as_text(kind: str, value: object) -> str | None:
+    """Return the text that stands for a value in the environment; None if it has another kind.
+
+    Args:
+        kind: The parser's `Parser.kind`.
+        value: Anything but text.
+    """
+    if kind == "bool":
+        return str(int(value)) if isinstance(value, int) and value in (0, 1) else None
+    if kind in ("int", "float"):
+        kinds = int if kind == "int" else (int, float)
+        return str(value) if isinstance(value, kinds) and not isinstance(value, bool) else None
+    if kind == "path":
+        return os.fspath(value) if isinstance(value, os.PathLike) else None
+    if kind == "list" and isinstance(value, (tuple, list, set, frozenset)):
+        items = sorted(value) if isinstance(value, (set, frozenset)) else value
+        plain = all(isinstance(item, str) and "," not in item for item in items)
+        return ",".join(items) if plain else None
+    return None
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from flydsl.config.parsers import Parser
+from flydsl.config.parsers import Parser, as_text
 from flydsl.errors import CompilerBug, UserValueError
 
 __all__ = [
@@ -72,6 +72,25 @@ class Setting(Generic[T]):
             return value
         source = self.source()
         return self.default if source is None else self._parse(source, os.environ[source].strip())
+
+    def taken(self, value: object) -> T:
+        """Return a value given by a program, checked as the text that stands for it would be.
+
+        Raises:
+            UserValueError: It is of another kind than the setting's, or out of its range.
+        """
+        if value is None or (type(value), value) == (type(self.default), self.default):
+            return self.default
+        words = value.strip() if isinstance(value, str) else as_text(self.parser.kind, value)
+        if words is None:
+            raise UserValueError(
+                f"{self.name} was given a value that it cannot take",
+                code="FLY-U501",
+                value=value,
+                allowed=self.parser.accepts,
+                hint=f"{self.name}: {self.help}",
+            )
+        return self._parse(self.name, words)
 
     def source(self) -> str | None:
         """Return the name of the variable that supplies the value, or None for the default."""
@@ -128,6 +147,18 @@ def catalogue() -> Mapping[str, Setting[Any]]:
     return MappingProxyType(dict(sorted(_REGISTRY.items())))
 
 
+def _declare_plugins() -> None:
+    """Import the module ``settings`` beside each installed plugin's module, if there is one."""
+    from importlib import import_module, metadata
+
+    for point in metadata.entry_points(group="flydsl"):
+        package = point.module.rpartition(".")[0]
+        if package:
+            # A plugin that cannot be imported is reported where plugins are loaded.
+            with suppress(Exception):
+                import_module(f"{package}.settings")
+
+
 def default_cache_dir() -> Path:
     """Return the user's folder for caches, as the operating system's conventions have it."""
     # Not from platformdirs: a launch out of the cache must not pay for importing it.
@@ -166,11 +197,14 @@ class VariableReport:
 def report() -> tuple[VariableReport, ...]:
     """Describe every set variable that a declared setting reads, or that looks as if it should.
 
-    A name that begins with ``FLYDSL_`` and that no setting declared so far reads is reported with
-    the names that are close to it.
+    A name that begins with ``FLYDSL_`` and that no setting of the core or a plugin reads is
+    reported with the names that are close to it.
     """
     from difflib import get_close_matches
 
+    declared = {name for s in _REGISTRY.values() for name in (s.name, *s.aliases)}
+    if any(name.startswith("FLYDSL_") and name not in declared for name in os.environ):
+        _declare_plugins()
     readers = {name: s for s in _REGISTRY.values() for name in (s.name, *s.aliases)}
     out: list[VariableReport] = []
     for name, text in sorted(os.environ.items()):
@@ -195,16 +229,19 @@ def report() -> tuple[VariableReport, ...]:
 def scope(**values: object) -> Iterator[None]:
     """Override settings by variable name inside a ``with`` block.
 
-    Text is parsed as the environment's would be; any other value is taken as it is, and None means
-    the default. Overrides nest, follow `contextvars` and do not reach threads started inside.
+    Text is parsed as the environment's would be, other values are checked alike, and None means
+    the default. A name that is not declared yet is looked for in the installed plugins. Overrides
+    nest, follow `contextvars` and do not reach threads started inside.
 
     Example:
         ``with scope(FLYDSL_TARGET="toy", COMPILE_ONLY=True): ...``
 
     Raises:
-        UserValueError: No setting has that name, or the text does not parse.
+        UserValueError: No setting has that name, or it does not take the value.
     """
     merged = dict(_OVERRIDES.get())
+    if not values.keys() <= _REGISTRY.keys():
+        _declare_plugins()
     for name, value in values.items():
         declared = _REGISTRY.get(name)
         if declared is None:
@@ -216,12 +253,7 @@ def scope(**values: object) -> Iterator[None]:
                 code="FLY-U502",
                 allowed=", ".join(close or sorted(_REGISTRY)),
             )
-        if value is None:
-            merged[name] = declared.default
-        elif isinstance(value, str):
-            merged[name] = declared._parse(name, value.strip())
-        else:
-            merged[name] = value
+        merged[name] = declared.taken(value)
     token = _OVERRIDES.set(merged)
     try:
         yield

@@ -259,3 +259,18 @@ def test_the_command_searches_on_worker_processes(folder, monkeypatch, capsys):
     assert main(["tune", "tuned_program:none", "--problems", "tuned_program:none"]) != 0
     assert "not decorated with @autotune" in capsys.readouterr().err
     assert main(["tune", "tuned_program", "--problems", "x:y"]) != 0
+
+
+@pytest.mark.parametrize("what", ["key", "reset_to_zero"])
+@pytest.mark.parametrize("names", [["typo"], ["n", "C "], "n", [3]])
+def test_names_are_checked_at_the_decoration(what, names):
+    with pytest.raises(UserError, match="FLY-U476") as caught:
+        tuned([Config(block=64)], **{what: names})
+    assert what in str(caught.value)
+    assert "test_autotune.py" in str(caught.value)
+    tuned([Config(block=64)], **{what: ["C"]})
+
+
+def test_an_empty_list_is_refused_at_the_decoration():
+    with pytest.raises(UserError, match="FLY-U472"):
+        tuned([])

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +93,79 @@ def test_scope_refuses_unknown_names_and_bad_text():
         config.scope(FLYDSL_COMPILE_OPT_LEVEL="9"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FLYDSL_OUTPUT_BYTES", 1000),
+        ("FLYDSL_OUTPUT_BYTES", 1 << 31),
+        ("FLYDSL_COMPILE_OPT_LEVEL", 4),
+        ("FLYDSL_COMPILE_OPT_LEVEL", -1),
+        ("FLYDSL_COMPILE_OPT_LEVEL", True),
+        ("FLYDSL_COMPILE_OPT_LEVEL", 2.0),
+        ("FLYDSL_COMPILE_OPT_LEVEL", ()),
+        ("FLYDSL_RUNTIME_CACHE_SIZE", 0),
+        ("COMPILE_ONLY", 2),
+        ("COMPILE_ONLY", "maybe"),
+        ("FLYDSL_DUMP_DIR", 3),
+        ("FLYDSL_TARGET", 942),
+        ("FLYDSL_PLUGINS_DISABLE", 3),
+        ("FLYDSL_PLUGINS_DISABLE", ("a", 3)),
+    ],
+)
+def test_scope_checks_values_as_it_checks_text(name, value):
+    before = config.catalogue()[name].get()
+    with pytest.raises(UserValueError, match=name) as caught, config.scope(**{name: value}):
+        pass
+    assert caught.value.code == "FLY-U501"
+    assert caught.value.allowed
+    assert config.catalogue()[name].get() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("FLYDSL_OUTPUT_BYTES", 2048, 2048),
+        ("FLYDSL_COMPILE_OPT_LEVEL", 0, 0),
+        ("FLYDSL_COMPILE_OPT_LEVEL", 2, 2),
+        ("COMPILE_ONLY", 1, True),
+        ("COMPILE_ONLY", False, False),
+        ("FLYDSL_DUMP_DIR", Path("a b"), Path("a b")),
+        ("FLYDSL_PLUGINS_DISABLE", ["b", "a"], ("b", "a")),
+        ("FLYDSL_PLUGINS_DISABLE", (), ()),
+        ("FLYDSL_TARGET", None, None),
+    ],
+)
+def test_scope_takes_values_of_the_settings_kind(name, value, meant):
+    with config.scope(**{name: value}):
+        found = config.catalogue()[name].get()
+    assert found == meant
+    assert type(found) is type(meant)
+
+
+def test_plugins_settings_are_known_before_anything_loads_them():
+    pytest.importorskip("flydsl_emu", reason="a plugin with settings")
+    code = """
+import os, sys
+from flydsl.config import catalogue, report, scope
+assert "flydsl_emu" not in sys.modules
+assert [r.problem for r in report() if r.name == "FLYDSL_EMU_TIER"] == [""]
+with scope(FLYDSL_EMU_THREADS=3):
+    assert catalogue()["FLYDSL_EMU_THREADS"].get() == 3
+for wrong in ({"FLYDSL_EMU_THREADS": -1}, {"FLYDSL_EMU_TEIR": "jit"}):
+    try:
+        with scope(**wrong):
+            raise SystemExit(1)
+    except ValueError as error:
+        print(error)
+"""
+    environment = {**os.environ, "FLYDSL_EMU_TIER": "numpy"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert "from 0 to 256" in done.stdout
+    assert "FLYDSL_EMU_TIER" in done.stdout
 
 
 def test_same_declaration_is_shared_and_another_is_a_bug():
