@@ -47,7 +47,7 @@ def tile_product(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, plan: fx.Constexpr[Pl
     """Multiply the whole tile with one workgroup."""
     m, n, k = plan.shape
     thread = fx.thread_idx.x
-    if fx.const_expr(plan.instruction is not None):
+    if plan.instruction is not None:
         operation = fx.rocdl.MFMA(*plan.instruction, fx.Float16)
         # Four waves: two along M, two along N.
         mma = fx.make_tiled_mma(operation, fx.make_layout((2, 2, 1), (1, 2, 0)))

@@ -11,6 +11,7 @@ Run it with ``python examples/07_preshuffle_gemm.py --target gfx950``; no GPU is
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 from example_report import Measured, example_arguments, measure, print_report
@@ -47,7 +48,7 @@ def gemm_kernel(
     """Multiply one tile of C by one block; A (M, K) float16, B preshuffled, C (M, N) float32."""
     thread = fx.thread_idx.x
     steps = fx.const_expr(k // TILE_K)
-    tiles = fx.Array[fx.Float16, 2 * TILE_M * TILE_K]
+    tiles: Any = fx.Array[fx.Float16, 2 * TILE_M * TILE_K]
     storage = fx.SharedAllocator().allocate(tiles, alignment=1024)
     plain = fx.make_layout((TILE_M, TILE_K, 2), (TILE_K, 1, TILE_M * TILE_K))
     lds = fx.make_view(storage.ptr, fx.make_composed_layout(fx.Swizzle(2, 3, 3), plain))
