@@ -307,9 +307,19 @@ def autotune(
         tolerance: Relative error by which floating-point results may differ.
 
     Raises:
-        UserTypeError: The decorated object is no launcher.
+        UserTypeError: The decorated object is no launcher, or a candidate no `Config`.
         UserValueError: There are no candidates, or `key` or `reset_to_zero` names no parameter.
     """
+    items: Sequence[object] = () if callable(configs) else configs
+    wrong = [item for item in items if not isinstance(item, Config)]
+    if wrong:
+        with at_user_line():
+            raise UserTypeError(
+                "autotune chooses among configurations",
+                code="FLY-U470",
+                value=wrong[0],
+                allowed="Config objects, as Config(block=64)",
+            )
 
     def decorate(launcher: JitFunction) -> Autotuned:
         if not isinstance(launcher, JitFunction):

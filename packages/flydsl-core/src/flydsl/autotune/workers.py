@@ -44,7 +44,7 @@ class Task:
     def __call__(self) -> dict[str, Any]:
         """Try the candidate: return its cost, or why it is rejected."""
         tuned, config = named(self.tuned), Config.from_dict(self.config)
-        arguments = tuple(named(self.problems)()[self.problem])
+        arguments = tuple(list(named(self.problems)())[self.problem])
         try:
             return _tried(tuned, config, arguments)
         except FlyDSLError as error:

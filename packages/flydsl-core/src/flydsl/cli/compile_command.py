@@ -89,7 +89,18 @@ def _launcher(text: str) -> JitFunction:
         )
     if "" not in sys.path:
         sys.path.insert(0, "")
-    found: Any = importlib.import_module(module)
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module is there; an import in it fails
+        raise UserValueError(
+            f"there is no module {error.name}",
+            code="FLY-U483",
+            value=text,
+            allowed="module:function",
+            hint="it is looked for in the current folder and on PYTHONPATH",
+        ) from error
     for part in name.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, JitFunction):

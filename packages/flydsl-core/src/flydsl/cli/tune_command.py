@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from flydsl.autotune import Autotuned
     from flydsl.autotune.workers import Task, named, search_on, workers
 
-    tuned, problems = named(args.launcher), named(args.problems)()
+    tuned, problems = named(args.launcher), list(named(args.problems)())
     if not isinstance(tuned, Autotuned):
         raise UserTypeError(
             f"{args.launcher} is not decorated with @autotune", code="FLY-U475", value=tuned

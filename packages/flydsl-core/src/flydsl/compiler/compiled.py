@@ -27,8 +27,8 @@ __all__ = ["CompiledFunction", "compile"]
 class CompiledFunction:
     """A launcher compiled for the kinds of arguments it was compiled with.
 
-    Calling it takes positional arguments, one per parameter. It does not look for changes of the
-    program, and ignores the values given for compile-time parameters.
+    Calling it takes arguments as the launcher does, and is fastest with positional ones. It does
+    not look for changes of the program, and ignores the values given for compile-time parameters.
     """
 
     def __init__(
@@ -45,15 +45,19 @@ class CompiledFunction:
         self._artifact = driver.artifact(function, call)
         self._closures: list[Callable[..., object]] = []
         self._isa = ""
+        self._count = len(call.values)
 
     @ends_graph
-    def __call__(self, *args: object) -> None:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         """Launch.
 
         Raises:
             UserTypeError: The arguments need another specialisation than this one.
             TargetError: The launch failed.
         """
+        if kwargs or len(args) != self._count:
+            with at_user_line():
+                args = tuple(self._function.bind(args, kwargs).values())
         if CAPTURE in sys.modules and capturing():
             run_eagerly(self._launch, args, {})
         else:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flydsl.codegen import CodegenRequest, CodegenResult
 from flydsl.config import CompileOptions
+from flydsl.errors import UserValueError
 from flydsl.plugins.payloads import CodeObject
 
 __all__ = ["Dumper"]
@@ -32,6 +33,17 @@ class Dumper:
         self._count = 0
 
     def _write(self, name: str, suffix: str, data: str | bytes) -> None:
+        try:
+            self._write_file(name, suffix, data)
+        except OSError as error:
+            raise UserValueError(
+                f"dumps cannot be written: {error.strerror or error}",
+                code="FLY-U509",
+                value=str(self.folder),
+                hint="FLYDSL_DUMP_DIR names a folder that exists or can be made",
+            ) from error
+
+    def _write_file(self, name: str, suffix: str, data: str | bytes) -> None:
         if self._count == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
             for old in self.folder.iterdir():

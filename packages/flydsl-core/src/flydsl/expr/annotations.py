@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, current, require
 from flydsl.expr.emit import constant
 
-__all__ = ["Constexpr", "ConstexprKind", "Stream", "is_constexpr"]
+__all__ = ["Constexpr", "ConstexprKind", "Stream", "is_constexpr", "python_integer"]
 
 T = TypeVar("T")
 
@@ -24,6 +25,10 @@ class ConstexprKind:
 
     def __repr__(self) -> str:
         return f"fx.Constexpr[{getattr(self.kind, '__name__', self.kind)}]"
+
+    def taken(self, value: Any) -> Any:
+        """Return what the parameter takes for a value: Python's integers for NumPy's."""
+        return python_integer(value) if self.kind is int else value
 
     def check(self, name: str, value: object) -> None:
         """Check a value passed for the parameter.
@@ -67,6 +72,13 @@ else:
 
         def __class_getitem__(cls, kind: Any) -> ConstexprKind:
             return ConstexprKind(kind)
+
+
+def python_integer(value: Any) -> Any:
+    """Return an integer of another library, such as NumPy's, as an int; other values unchanged."""
+    if type(value) in (int, bool) or not isinstance(value, Integral):
+        return value
+    return int(value)
 
 
 def is_constexpr(annotation: object) -> bool:

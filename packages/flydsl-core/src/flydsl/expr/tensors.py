@@ -100,6 +100,21 @@ class Tensor(_View):
         super().__init__(value, kind)
         self.element = BY_TEXT[self.kind.element] if element is None else element
 
+    def __bool__(self) -> bool:
+        raise UserTypeError(
+            "a tensor is neither true nor false",
+            code="FLY-U250",
+            hint="compare an element, or decide with an fx.Constexpr argument; `is None` asks "
+            "whether there is a tensor",
+        )
+
+    def __len__(self) -> int:
+        raise UserTypeError(
+            "a tensor has no Python length",
+            code="FLY-U250",
+            hint="X.shape[0] is the extent of its first mode, fx.size(X) its number of elements",
+        )
+
     @property
     def _layout_kind(self) -> Any:
         return self.kind.layout

@@ -8,13 +8,28 @@ import threading
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from flydsl.errors import UserError
+from flydsl.errors import UserError, UserTypeError
 from flydsl.expr.ambient import current
+from flydsl.expr.numeric import Numeric
 from flydsl.frontend.eligible import RUNTIME, rewritable
 
 __all__ = ["RewriteCache"]
 
 _FUNCTION_FLAGS = 0x3  # CO_OPTIMIZED | CO_NEWLOCALS: functions have them, class bodies do not
+
+
+def _universal(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a NumPy function, which cannot compute with run-time values."""
+    for value in args:
+        if isinstance(value, Numeric) and not value.is_static():
+            name = function.__name__
+            raise UserTypeError(
+                f"np.{name} computes with NumPy's numbers, not with run-time values",
+                code="FLY-U256",
+                value=value,
+                hint=f"use Python's operators, or fx.math.{name} if it exists (see fx.math)",
+            )
+    return function(*args, **kwargs)
 
 
 class RewriteCache:
@@ -71,6 +86,8 @@ class RewriteCache:
             inner = self.callable_for(target.func)
             if inner is not target.func:
                 return functools.partial(inner, *target.args, **target.keywords)
+        if kind.__name__ == "ufunc":
+            return functools.partial(_universal, target)
         return target
 
     def _rewrite(self, function: FunctionType, entry: bool) -> CodeType:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
+from flydsl.diagnostics import user_location
 from flydsl.errors import (
     CompilerBug,
     SourceLocation,
@@ -232,12 +233,14 @@ class KernelFunction(_Decorated):
             raise UserRuntimeError(
                 f"kernel {self.name!r} is called outside a launcher",
                 code="FLY-U223",
+                location=user_location(),
                 hint="call it in a @flyc.jit function and then .launch(grid=..., block=...)",
             )
         if session.kernel is not None:
             raise UserRuntimeError(
                 f"kernel {self.name!r} is called inside kernel {session.kernel.name!r}",
                 code="FLY-U223",
+                location=user_location(),
                 hint="make the shared part a plain function",
             )
         from flydsl.frontend.launcher import KernelLauncher

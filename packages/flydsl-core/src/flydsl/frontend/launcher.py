@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
+from flydsl.errors import SourceLocation, UserRuntimeError, UserTypeError, UserValueError
 from flydsl.expr.ambient import IRType, IRValue, KernelScope, SharedUse, current
+from flydsl.expr.annotations import python_integer
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.expiry import expire
 from flydsl.expr.numeric import Index, Int32, Int64, Numeric, as_numeric
@@ -223,7 +225,7 @@ class KernelLauncher:
                 f"kernel {self._kernel.name!r} returns a value",
                 code="FLY-U228",
                 hint="store results in a tensor argument",
-                location=self._kernel.location,
+                location=_return_location(self._kernel),
             )
 
     def _emit_launch(
@@ -289,6 +291,17 @@ def _launch_attributes(given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def _return_location(kernel: KernelFunction) -> SourceLocation:
+    """Return the place of the first ``return`` with a value in a kernel."""
+    from flydsl.frontend.scopes import own_nodes
+    from flydsl.frontend.source import function_tree, node_location
+
+    for node in own_nodes(function_tree(kernel.function).body):
+        if isinstance(node, ast.Return) and node.value is not None:
+            return node_location(kernel.location.file, node)
+    return kernel.location
+
+
 def _dims(what: str, value: Any) -> Dims:
     """Return three launch dimensions; compile-time ones as ints.
 
@@ -306,7 +319,7 @@ def _dims(what: str, value: Any) -> Dims:
         )
     out: list[int | Numeric] = []
     for item in items:
-        scalar = item.__fly_scalar__() if hasattr(item, "__fly_scalar__") else item
+        scalar = item.__fly_scalar__() if hasattr(item, "__fly_scalar__") else python_integer(item)
         number = as_numeric(scalar)
         if number is None or not number.is_integer or number.width == 1:
             raise UserTypeError(

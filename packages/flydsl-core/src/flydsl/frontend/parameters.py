@@ -26,6 +26,7 @@ def argument(parameter: Parameter, value: Any) -> Any:
     annotation = parameter.annotation
     if parameter.constexpr:
         if isinstance(annotation, ConstexprKind):
+            value = annotation.taken(value)
             annotation.check(parameter.name, value)
         if isinstance(value, Numeric) and value.is_static():
             return value.value

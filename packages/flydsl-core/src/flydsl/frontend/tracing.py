@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from flydsl.diagnostics import error_location
-from flydsl.errors import CompilerBug, FlyDSLError, UserTypeError
+from flydsl.errors import CompilerBug, FlyDSLError, UserRuntimeError, UserTypeError
 from flydsl.expr.ambient import Session, opened
 from flydsl.expr.annotations import ConstexprKind, Stream
 from flydsl.expr.values import argument_type
@@ -99,6 +99,14 @@ def _located(ir: Any) -> Iterator[None]:
         if error.location is None:
             error.with_location(error_location(error))
         raise
+    except RecursionError as error:
+        raise UserRuntimeError(
+            "calls of functions nest without end while tracing",
+            code="FLY-U277",
+            hint="a function that calls itself must stop by what is known while tracing; what is "
+            "known at run time only cannot end it: use a loop",
+            location=error_location(error),
+        ) from None
     except ir.MLIRError as error:
         raise CompilerBug(
             f"the bindings refused an operation: {error}",

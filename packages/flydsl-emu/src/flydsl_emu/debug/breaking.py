@@ -80,15 +80,31 @@ def breakpoint_at(
             "a breakpoint is at a pc or at a source line", code="FLY-U724", value=(pc, line)
         )
 
+    inside: list[Stop] = []
+
+    def stopped(at: Stop) -> None:
+        inside.append(at)
+        try:
+            callback(at)
+        finally:
+            inside.pop()
+
     def watcher(
         loaded: LoadedKernel,
         geometry: Geometry,
         allocations: tuple[Allocation, ...],  # noqa: ARG001
     ) -> Observer | None:
+        if inside:
+            raise UserError(
+                f"kernel {loaded.kernel.name!r} is launched by the function of a breakpoint",
+                code="FLY-U724",
+                value=inside[-1].kernel,
+                hint="keep what it needs and launch after the block",
+            )
         if not loaded.kernel.name.startswith(kernel):
             return None
         group = None if workgroup is None else flat_workgroup(workgroup, geometry)
-        return _Breaker(loaded, geometry, _places(loaded, pc, line, file), (group, wave), callback)
+        return _Breaker(loaded, geometry, _places(loaded, pc, line, file), (group, wave), stopped)
 
     with scope(FLYDSL_DEBUG_INFO=True), watching(watcher):
         yield

@@ -91,17 +91,45 @@ class LoadedFunction:
         return self.artifact.code.kernels
 
     @ends_graph
-    def __call__(self, *args: object) -> None:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         """Launch; arguments for compile-time parameters are ignored.
 
         Raises:
             UserTypeError: The arguments are not of the kinds that it was compiled for.
             TargetError: No device that runs the code is there, or the launch failed.
         """
+        if kwargs or len(args) != len(self.description.parameters):
+            args = self._bound(args, kwargs)
         if CAPTURE in sys.modules and capturing():
             run_eagerly(self._launch, args, {})
         else:
             self._launch(*args)
+
+    def _bound(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
+        names = [parameter.name for parameter in self.description.parameters]
+        given: dict[str, object] = dict(zip(names, args, strict=False))
+        missing = [name for name in names if name not in given and name not in kwargs]
+        twice = [name for name in kwargs if name in given]
+        unknown = [name for name in kwargs if name not in names]
+        problems = [
+            f"is missing {', '.join(map(repr, missing))}" if missing else "",
+            f"got two values for {', '.join(map(repr, twice))}" if twice else "",
+            f"has no parameter {', '.join(map(repr, unknown))}" if unknown else "",
+            f"takes {len(names)} arguments, {len(args)} were given"
+            if len(args) > len(names)
+            else "",
+        ]
+        wrong = "; ".join(filter(None, problems))
+        if wrong:
+            launcher = self.description.launcher
+            with at_user_line():
+                raise UserTypeError(
+                    f"{launcher}() {wrong}",
+                    code="FLY-U219",
+                    allowed=f"{launcher}({', '.join(names)})",
+                )
+        given |= kwargs
+        return tuple(given[name] for name in names)
 
     def _launch(self, *args: object) -> None:
         for closure in self._closures:

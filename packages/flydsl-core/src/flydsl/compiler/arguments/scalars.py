@@ -277,7 +277,9 @@ def describe_static(name: str, value: object, annotation: object) -> ArgSpec:
     Raises:
         UserTypeError: The value does not fit the annotation, or cannot be hashed.
     """
+    given = type(value)
     if isinstance(annotation, ConstexprKind):
+        value = annotation.taken(value)
         annotation.check(name, value)
     key = static_key(value)
     if type(value) in (int, bool, str):
@@ -288,6 +290,6 @@ def describe_static(name: str, value: object, annotation: object) -> ArgSpec:
         key=("static", key),
         ir_type="",
         guard=guard,
-        names={"kind": type(value), "static": value, "static_key": static_key, "key": key},
+        names={"kind": given, "static": value, "static_key": static_key, "key": key},
         static=value,
     )

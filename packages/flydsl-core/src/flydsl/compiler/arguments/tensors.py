@@ -138,6 +138,14 @@ def _numpy(value: Any) -> tuple[_Facts, _Reader]:
     element = element_of(value.dtype.name)
     size = element.size
     strides = element_strides(value.strides, size, value)
+    if any(kind.__name__ == "MaskedArray" for kind in type(value).__mro__):
+        raise UserTypeError(
+            "kernels do not see the mask of this masked array",
+            code="FLY-U402",
+            value=type(value).__name__,
+            allowed="plain arrays",
+            hint="pass x.data, or x.filled(value)",
+        )
     writable = bool(value.flags.writeable)
     facts = _Facts(element, value.ctypes.data, value.shape, strides, "cpu", not writable)
     guard = f"v.dtype == dtype and v.ndim == {value.ndim} and v.flags.writeable is {writable}"
