@@ -366,6 +366,7 @@ def generic_load(
     syncscope: Any = None,
     nontemporal: bool = False,
     volatile: bool = False,
+    ordering: Any = None,
 ) -> Any:
     """Load from a pointer with a memory ordering and hints.
 
@@ -377,6 +378,7 @@ def generic_load(
         syncscope: Who has to see it, for atomic orders; None is the whole device.
         nontemporal: The data is not used again soon.
         volatile: The access must happen as written.
+        ordering: Another name of `memory_order`, that of the atomic operations.
 
     Returns:
         A number or a vector.
@@ -387,7 +389,7 @@ def generic_load(
     """
     from flydsl.dialects import fly
 
-    source, order = _checked_pointer(ptr), _ordering(memory_order)
+    source, order = _checked_pointer(ptr), _ordering(memory_order if ordering is None else ordering)
     _check_access(order, syncscope)
     kind = source.element if dtype is None else dtype
     if count is not None:
@@ -407,6 +409,7 @@ def generic_store(
     syncscope: Any = None,
     nontemporal: bool = False,
     volatile: bool = False,
+    ordering: Any = None,
 ) -> None:
     """Store through a pointer with a memory ordering and hints; see `generic_load`.
 
@@ -417,6 +420,7 @@ def generic_store(
         syncscope: Who has to see it, for atomic orders; None is the whole device.
         nontemporal: The data is not used again soon.
         volatile: The access must happen as written.
+        ordering: Another name of `memory_order`, that of the atomic operations.
 
     Raises:
         UserError: The ordering does not exist for stores, the value has another type, or a scope is
@@ -424,7 +428,7 @@ def generic_store(
     """
     from flydsl.dialects import fly
 
-    target, order = _checked_pointer(ptr), _ordering(memory_order)
+    target, order = _checked_pointer(ptr), _ordering(memory_order if ordering is None else ordering)
     _check_access(order, syncscope)
     with located():
         item = stored(value, target.element, "the pointer")

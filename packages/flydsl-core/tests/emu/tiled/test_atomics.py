@@ -278,6 +278,7 @@ REFUSED = {
     "failure ordering": "fx.atomic_cas(Out.iter, 1, 2, failure_ordering=fx.AtomicOrdering.Release)",
     "fence": "fx.memory_fence(ordering=fx.AtomicOrdering.Monotonic)",
     "load ordering": "fx.generic_load(Out.iter, memory_order=fx.AtomicOrdering.Release)",
+    "load ordering by its other name": "fx.generic_load(Out.iter, ordering=fx.AtomicOrdering.Release)",
     "store ordering": "fx.generic_store(Out.iter, 1, memory_order=fx.AtomicOrdering.Acquire)",
     "scope without order": "fx.generic_load(Out.iter, syncscope='agent')",
     "count": "fx.generic_load(Out.iter, count=0)",

@@ -253,6 +253,18 @@ def test_an_exception_of_the_callback_ends_the_launch(kernels: ModuleType, array
     assert np.array_equal(arrays[2], arrays[0] @ arrays[1])
 
 
+def test_a_callback_may_not_launch(kernels: ModuleType, arrays: Any) -> None:
+    def relaunch(at: Stop) -> None:
+        assert at.wave == 0
+        kernels.launch(*arrays, N)
+
+    at_start = flydsl_emu.breakpoint_at(relaunch, pc=0)
+    with pytest.raises(UserError, match="launched by the function of a breakpoint"), at_start:
+        kernels.launch(*arrays, N)
+    kernels.launch(*arrays, N)
+    assert np.array_equal(arrays[2], arrays[0] @ arrays[1])
+
+
 def test_accesses_that_a_wave_does_not_have(kernels: ModuleType, arrays: Any) -> None:
     def stop(at: Stop) -> None:
         wave = at.registers
