@@ -66,6 +66,14 @@ ROWS = {
         ROCDL + "emu/test_large_buffers.py",
         "test_",
     ),
+    "an integer coordinate of a layout without memory (`layout(-1)`, `idx2crd(1000, shape)`)": (
+        HERE,
+        "test_layouts_are_functions_of_any_integer",
+    ),
+    "shifts by the width or more": (
+        CORE + "emu/expr/test_shifts.py",
+        "test_shifts_by_the_width_or_more",
+    ),
     "a constant index past the extent, or negative": (
         CORE + "emu/tiled/test_indexing.py",
         "test_coordinates_that_do_not_fit_are_refused",
@@ -260,3 +268,11 @@ def test_geometry_beyond_the_target():
         run(plain, np.zeros(64, np.int32), block=2048)
     with pytest.raises(FlyDSLError, match="65536"):
         run(greedy, np.zeros(64, np.int32))
+
+
+@pytest.mark.parametrize("index", [-129, -1, 0, 127, 128, 1000])
+def test_layouts_are_functions_of_any_integer(index):
+    last, first = divmod(index, 8)
+    assert fl.make_layout((8, 16), (16, 1))(index) == 16 * first + last
+    if index >= 0:
+        assert fl.idx2crd(index, (8, 16)) == (first, last % 16)
