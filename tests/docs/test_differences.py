@@ -23,6 +23,14 @@ NUMERICS = ROCDL + "emu/numerics/"
 HERE = "tests/docs/test_differences.py"
 
 ROWS = {
+    "static shared arrays of narrow elements": (
+        CORE + "emu/expr/test_structs.py",
+        "test_static_arrays_are_aligned_for_vectors",
+    ),
+    "`fx.coop` block operations": (
+        CORE + "emu/ext/test_coop.py",
+        "test_every_form_on_integers",
+    ),
     "`//` and `%` of signed integers": (FAULTS, "test_B14_floor_division"),
     "integers passed to a launcher": (FAULTS, "test_integers_that_do_not_fit"),
     "floats passed as bfloat16": (

@@ -7,6 +7,7 @@ attribute whose name occurs.
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import sys
 import types
@@ -288,13 +289,15 @@ class _Scan:
             if not is_user_module(kind.__module__) or id(kind) in self._seen:
                 continue
             self._seen.add(id(kind))
+            # What an enumeration keeps of itself begins with one underscore.
+            hidden = "_" if issubclass(kind, enum.Enum) else "__"
             for name, member in list(vars(kind).items()):
                 inner = getattr(member, "__func__", getattr(member, "fget", member))
                 reader, place = _member_reader(kind, name), f"{path}/member:{name}"
                 if isinstance(inner, types.FunctionType) and rewritable(inner):
                     self.checks.append(_Check(reader, member))
                     self.function(place, inner)
-                elif not name.startswith("__") and not hasattr(type(member), "__set__"):
+                elif not name.startswith(hidden) and not hasattr(type(member), "__set__"):
                     self._place(place, reader)
 
     def _members(self, path: str, module: types.ModuleType) -> None:

@@ -210,12 +210,12 @@ def test_an_external_linker_gives_the_same_memory(kernel: Build, lld: str) -> No
 
 
 def test_an_operation_without_translation_is_an_error_not_a_crash(kernel: Build) -> None:
-    pointer = '!fly.ptr<f8E4M3FN, "global", 1 : i64, "">'
+    pointer = '!fly.ptr<f8E3M4, "global", 1 : i64, "">'
     body = (
-        '%y = arith.truncf %x : f32 to f8E4M3FN loc("kernel.py":9:3)\n'
-        f'"fly.ptr_store"(%y, %a) : (f8E4M3FN, {pointer}) -> ()'
+        '%y = arith.truncf %x : f32 to f8E3M4 loc("kernel.py":9:3)\n'
+        f'"fly.ptr_store"(%y, %a) : (f8E3M4, {pointer}) -> ()'
     )
-    with pytest.raises(TargetError, match=r"arith\.truncf on f32, f8E4M3FN") as caught:
+    with pytest.raises(TargetError, match=r"arith\.truncf on f32, f8E3M4") as caught:
         kernel(body, f"%x: f32, %a: {pointer}")
     assert str(caught.value.location) == "kernel.py:9"
 
