@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from example_report import Measured, example_arguments, measure, print_report
+from example_report import Measured, example_arguments, measure, only_for, print_report
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -115,4 +115,6 @@ def run(target: str, m: int = 128, n: int = 128, k: int = 160) -> list[Measured]
 
 
 if __name__ == "__main__":
-    sys.exit(print_report(run(example_arguments(__doc__).target)))
+    chosen = example_arguments(__doc__).target
+    only_for(chosen, "gfx942", "gfx950")
+    sys.exit(print_report(run(chosen)))

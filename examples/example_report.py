@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from flydsl.config import scope
 from flydsl_emu import ExecutionReport, collect
 
-__all__ = ["Measured", "example_arguments", "measure", "print_report"]
+__all__ = ["Measured", "example_arguments", "measure", "only_for", "print_report"]
 
 TARGETS = ("gfx942", "gfx950", "gfx1100", "gfx1201")
 
@@ -48,6 +49,13 @@ def example_arguments(description: str | None) -> argparse.Namespace:
     )
     parser.add_argument("--target", choices=TARGETS, default=TARGETS[0], help="architecture")
     return parser.parse_args()
+
+
+def only_for(target: str, *targets: str) -> None:
+    """End the program, and say so, where an example is about what `target` does not have."""
+    if target not in targets:
+        print(f"not for {target}: this example is for {', '.join(targets)}")
+        sys.exit(0)
 
 
 def measure(
