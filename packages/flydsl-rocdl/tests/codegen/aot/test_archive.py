@@ -81,10 +81,11 @@ def test_arguments_of_other_kinds_and_other_devices_are_refused(program):
     for arguments in (
         (a.astype(np.float64), 1, 1.0, 64),
         (a.reshape(2, 4), 1, 1.0, 64),
-        (a, 1, 1.0),
-        (),
     ):
         with pytest.raises(UserError, match="other kinds"):
+            scale(*arguments)
+    for arguments, missing in (((a, 1, 1.0), "block"), ((), "A")):
+        with pytest.raises(UserError, match=f"missing '{missing}'"):
             scale(*arguments)
     with pytest.raises(UserError, match="outside the range"):
         scale(a, 2**31, 1.0, 64)
