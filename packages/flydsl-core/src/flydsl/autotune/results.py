@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,15 @@ class Result:
     best: Config
     trials: tuple[Trial, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trials: Iterable[Trial]) -> Result | None:
+        """Return the result whose winner is the cheapest trial, or None when none was measured."""
+        tried = tuple(trials)
+        measured = [trial for trial in tried if trial.value is not None]
+        if not measured:
+            return None
+        return cls(min(measured, key=lambda trial: trial.value or 0.0).config, tried)
 
     def to_json(self) -> str:
         """Return the result as JSON text."""

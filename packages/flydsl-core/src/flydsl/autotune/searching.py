@@ -91,14 +91,13 @@ def search(
     finally:
         before.restore()
     ordered = tuple(trials[index] for index in sorted(trials))
-    measured = [trial for trial in ordered if trial.value is not None]
-    if not measured:
+    result = Result.of(ordered)
+    if result is None:
         reasons = "; ".join(f"{trial.config}: {trial.rejected}" for trial in ordered)
         raise UserRuntimeError(
             "none of the configurations runs", code="FLY-U472", value=reasons or "no candidates"
         ) from last
-    best = min(measured, key=lambda trial: trial.value or 0.0)
-    return Result(best.config, ordered)
+    return result
 
 
 def _wrong(candidate: Candidate, wrong: str) -> Trial:

@@ -138,8 +138,4 @@ def search_on(
         value = None if rejected else float(answer["value"])
         trials.append(Trial(config, value, str(answer.get("unit", "")), rejected, spills))
         progress(trials[-1])
-    measured = [trial for trial in trials if trial.value is not None]
-    if not measured:
-        return None
-    best = min(measured, key=lambda trial: trial.value or 0.0)
-    return Result(best.config, tuple(trials))
+    return Result.of(trials)
