@@ -7,7 +7,7 @@ TORCH ?= torch
 TARGETS = gfx942 gfx950 gfx1100 gfx1201
 
 BIN = $(VENV)/bin
-PACKAGES = flydsl-core flydsl-rocdl flydsl-emu kernels-norm
+PACKAGES = flydsl-core flydsl-rocdl flydsl-emu kernels-attention kernels-gemm kernels-moe kernels-norm
 EDITABLE = $(PACKAGES:%=-e packages/%)
 PROJECTS = $(PACKAGES:%=packages/%/pyproject.toml)
 

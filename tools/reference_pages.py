@@ -28,7 +28,14 @@ from flydsl.dialects import definition
 __all__ = ["main", "pages"]
 
 ROOT = Path(__file__).resolve().parents[1]
-PLUGIN_PACKAGES = ("flydsl_rocdl", "flydsl_emu", "flydsl_kernels.norm")
+PLUGIN_PACKAGES = (
+    "flydsl_rocdl",
+    "flydsl_emu",
+    "flydsl_kernels.attention",
+    "flydsl_kernels.gemm",
+    "flydsl_kernels.moe",
+    "flydsl_kernels.norm",
+)
 
 DIAGNOSTICS = """# Error codes
 

@@ -1,0 +1,188 @@
+"""NumPy arrays and PyTorch tensors through one set of functions, for families of ready kernels.
+
+Neither library is imported to look at an argument: a module is looked at only if the caller has
+loaded it. Types have the names that both libraries (and ``ml_dtypes``) use, such as ``bfloat16`` or
+``float8_e4m3fn``. Every check raises at the line of the user who passed the argument.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from flydsl.errors import UserTypeError, UserValueError
+
+__all__ = [
+    "as_bytes",
+    "check_dtype",
+    "check_same_library",
+    "check_shape",
+    "contiguous",
+    "dtype_name",
+    "empty",
+    "is_torch",
+    "shares_memory",
+    "strides",
+    "zeros",
+]
+
+
+def is_torch(array: Any) -> bool:
+    """Return whether `array` is a PyTorch tensor; else it has to be a NumPy array.
+
+    Raises:
+        UserTypeError: It is neither.
+    """
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return True
+    if numpy is not None and isinstance(array, numpy.ndarray):
+        return False
+    raise UserTypeError(
+        "this is neither a NumPy array nor a PyTorch tensor",
+        code="FLY-U540",
+        value=type(array).__name__,
+    )
+
+
+def dtype_name(array: Any) -> str:
+    """Return the element type's name, such as ``bfloat16``."""
+    return str(array.dtype).rpartition(".")[2]
+
+
+def check_same_library(array: Any, like: Any, what: str) -> None:
+    """Check that an argument is of another's library and device.
+
+    Args:
+        array: The argument.
+        like: The one that it goes with.
+        what: Its name in the error.
+
+    Raises:
+        UserTypeError: It is of another library, or on another device.
+    """
+    if is_torch(array) != is_torch(like) or (is_torch(like) and array.device != like.device):
+        raise UserTypeError(
+            f"{what} is of another array library, or on another device, than the input",
+            code="FLY-U541",
+            value=f"{type(array).__name__} on {getattr(array, 'device', 'cpu')}",
+            allowed=f"{type(like).__name__} on {getattr(like, 'device', 'cpu')}",
+        )
+
+
+def check_shape(array: Any, shape: Sequence[int], what: str) -> None:
+    """Check the shape of an argument.
+
+    Raises:
+        UserValueError: It has another one.
+    """
+    if tuple(array.shape) != tuple(shape):
+        raise UserValueError(
+            f"{what} has another shape than the operation needs",
+            code="FLY-U542",
+            value=tuple(array.shape),
+            allowed=str(tuple(shape)),
+        )
+
+
+def check_dtype(array: Any, names: Collection[str], what: str) -> None:
+    """Check the element type of an argument against the names allowed.
+
+    Raises:
+        UserValueError: It has another one.
+    """
+    if dtype_name(array) not in names:
+        raise UserValueError(
+            f"{what} has an element type that the operation does not take",
+            code="FLY-U543",
+            value=dtype_name(array),
+            allowed=", ".join(names),
+        )
+
+
+def strides(array: Any) -> tuple[int, ...]:
+    """Return the distances between neighbours of each axis, in elements."""
+    if is_torch(array):
+        return tuple(array.stride())
+    return tuple(step // array.itemsize for step in array.strides)
+
+
+def contiguous(array: Any) -> Any:
+    """Return the array if its elements are adjacent in row-major order, else a copy that is so.
+
+    Tensors that take part in autograd are detached.
+    """
+    if is_torch(array):
+        return array.detach().contiguous()
+    import numpy as np
+
+    return np.ascontiguousarray(array)
+
+
+def shares_memory(array: Any, view: Any) -> bool:
+    """Return whether two arrays of one library begin at the same address."""
+    if is_torch(array):
+        return bool(array.data_ptr() == view.data_ptr())
+    return bool(array.__array_interface__["data"][0] == view.__array_interface__["data"][0])
+
+
+def as_bytes(array: Any) -> Any:
+    """Return a view of an array of one-byte elements as unsigned bytes.
+
+    Raises:
+        UserValueError: Elements have more than one byte.
+    """
+    if array.itemsize != 1:
+        raise UserValueError(
+            "only elements of one byte can be viewed as bytes",
+            code="FLY-U544",
+            value=dtype_name(array),
+            allowed="int8, uint8 and the 8-bit floats",
+        )
+    if is_torch(array):
+        import torch
+
+        return array.view(torch.uint8)
+    import numpy as np
+
+    return array.view(np.uint8)
+
+
+def empty(shape: Sequence[int], dtype: str, like: Any) -> Any:
+    """Return a new contiguous array of `like`'s library and device, its elements undefined.
+
+    Args:
+        shape: Extents, possibly zero.
+        dtype: The element type's name; NumPy takes the small floats from ``ml_dtypes``.
+        like: Says which library and device.
+    """
+    if is_torch(like):
+        import torch
+
+        return torch.empty(tuple(shape), dtype=getattr(torch, dtype), device=like.device)
+    import numpy as np
+
+    return np.empty(tuple(shape), _numpy_dtype(dtype))
+
+
+def zeros(shape: Sequence[int], dtype: str, like: Any) -> Any:
+    """Return a new contiguous array of zeros; arguments as `empty`."""
+    if is_torch(like):
+        import torch
+
+        return torch.zeros(tuple(shape), dtype=getattr(torch, dtype), device=like.device)
+    import numpy as np
+
+    return np.zeros(tuple(shape), _numpy_dtype(dtype))
+
+
+def _numpy_dtype(name: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))

@@ -1,0 +1,80 @@
+"""Arrays of two libraries through one set of functions."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from flydsl.errors import UserTypeError, UserValueError
+from flydsl.ext import arrays
+
+
+def _both() -> list:
+    torch = pytest.importorskip("torch", reason="compares with PyTorch tensors")
+    return [np.arange(12, dtype=np.float32).reshape(3, 4), torch.arange(12.0).reshape(3, 4)]
+
+
+def test_libraries_are_told_apart():
+    array, tensor = _both()
+    assert not arrays.is_torch(array)
+    assert arrays.is_torch(tensor)
+    with pytest.raises(UserTypeError, match="neither") as caught:
+        arrays.is_torch([1.0])
+    assert (caught.value.code, caught.value.value) == ("FLY-U540", "list")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_facts_of_an_array(which):
+    array = _both()[which]
+    assert arrays.dtype_name(array) == "float32"
+    assert arrays.strides(array) == (4, 1)
+    assert arrays.strides(array.T) == (1, 4)
+    assert arrays.shares_memory(array, array.T)
+    copy = arrays.contiguous(array.T)
+    assert arrays.strides(copy) == (3, 1)
+    assert not arrays.shares_memory(array, copy)
+    assert (np.asarray(copy) == np.asarray(array.T)).all()
+    assert arrays.shares_memory(array, arrays.contiguous(array))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e4m3fn", "int8", "uint8"])
+def test_new_arrays(which, name):
+    like = _both()[which]
+    fresh = arrays.empty((2, 0, 5), name, like)
+    assert (tuple(fresh.shape), arrays.dtype_name(fresh)) == ((2, 0, 5), name)
+    assert arrays.is_torch(fresh) == bool(which)
+    zero = arrays.zeros((3,), name, like)
+    assert arrays.dtype_name(zero) == name
+    assert all(float(x) == 0 for x in zero)
+
+
+def test_bytes_view_shares_and_refuses_wide_elements():
+    array, tensor = _both()
+    small = np.array([1.0, -2.0], ml_dtypes.float8_e4m3fn)
+    view = arrays.as_bytes(small)
+    assert view.tolist() == [0x38, 0xC0]
+    view[0] = 0
+    assert float(small[0]) == 0
+    import torch
+
+    assert arrays.as_bytes(tensor.to(torch.float8_e4m3fn))[0, 1] == 0x38
+    for wide in (array, tensor):
+        with pytest.raises(UserValueError, match="one byte"):
+            arrays.as_bytes(wide)
+
+
+def test_checks_say_what_is_allowed():
+    array, tensor = _both()
+    arrays.check_shape(array, [3, 4], "x")
+    arrays.check_dtype(tensor, ("float32",), "x")
+    arrays.check_same_library(array, array.T, "x")
+    with pytest.raises(UserValueError, match=r"w has another shape") as caught:
+        arrays.check_shape(array, (4, 3), "w")
+    assert (caught.value.value, caught.value.allowed) == ((3, 4), "(4, 3)")
+    with pytest.raises(UserValueError, match=r"w has an element type") as caught:
+        arrays.check_dtype(array, ("int8", "float16"), "w")
+    assert (caught.value.value, caught.value.allowed) == ("float32", "int8, float16")
+    with pytest.raises(UserTypeError, match="another array library"):
+        arrays.check_same_library(array, tensor, "w")
