@@ -80,9 +80,10 @@ def _computed(
         return function(*(value.to(wide) for value in values)).to(kind)
 
 
-def _limited(x: Any) -> Any:
-    """Return `x`, but no less than where the functions have vanished; NaN stays."""
-    return extreme("max", x, x.dtype(_FLOOR if x.dtype is Float32 else _FLOOR_WIDE))
+def _limited(x: Any, alpha: float = 1.0) -> Any:
+    """Return `x`, but no less than where functions of `alpha * x` have vanished; NaN stays."""
+    floor, largest = (_FLOOR, 3.4e38) if x.dtype is Float32 else (_FLOOR_WIDE, 1.7e308)
+    return extreme("max", x, x.dtype(max(floor / min(alpha, 1.0), -largest)))
 
 
 def _sigmoid(x: Any) -> Any:
@@ -97,7 +98,7 @@ def sigmoid(x: Any, *, fastmath: Any = None) -> Any:
 
 
 def _silu(x: Any, alpha: float = 1.0) -> Any:
-    x = _limited(x)
+    x = _limited(x, alpha)
     return x * _sigmoid(x if alpha == 1.0 else x * x.dtype(alpha))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 
@@ -62,6 +63,10 @@ def silu_half(x):
     return act.silu(x, beta=0.5)
 
 
+def silu_flat(x):
+    return act.silu(x, beta=0.004)
+
+
 def leaky(x):
     return act.leaky_relu(x, 0.125)
 
@@ -89,6 +94,7 @@ FORMS = {
     "sigmoid": (act.sigmoid, sigmoid, 8),
     "silu": (act.silu, REFERENCES["silu"], 8),
     "silu_half": (silu_half, REFERENCES["silu_half"], 8),
+    "silu_flat": (silu_flat, lambda x: times(x, sigmoid(0.004 * x)), 8),
     "relu": (act.relu, REFERENCES["relu"], 0),
     "relu_squared": (act.relu_squared, REFERENCES["relu_squared"], 1),
     "leaky_relu": (leaky, REFERENCES["leaky_relu"], 1),
@@ -155,11 +161,25 @@ def test_narrow_classes_round_once(target, inputs, name, dtype):
     assert right.all(), (x[~right], y[~right], exact[~right])
 
 
-def test_exact_functions_of_float64(target):
-    x = np.random.default_rng(6).normal(0, 5, COUNT)
-    x[:3] = [np.inf, -np.inf, np.nan]
-    np.testing.assert_array_equal(unary(act.relu, x), np.maximum(x, 0))
-    np.testing.assert_array_equal(unary(leaky, x), np.where(x > 0, x, 0.125 * x))
+def exact_gelu(x):
+    with mpmath.workprec(120):
+        return np.array([v * mpmath.erfc(-v * mpmath.sqrt(0.5)) / 2 for v in map(mpmath.mpf, x)])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_error_of_float64(target, name):
+    function, reference, units = FORMS[name]
+    x = np.random.default_rng(6).normal(0, 4, COUNT)
+    x[:6] = [np.inf, -np.inf, np.nan, 0.0, 1e-100, -1e-9]
+    y = unary(function, x)
+    wide = x.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        limits = reference(wide[:3])
+    np.testing.assert_array_equal(y[:3], limits.astype(np.float64))
+    exact = exact_gelu(x[3:]) if name == "gelu" else reference(wide[3:])
+    bound = units(wide[3:]) if callable(units) else units
+    error = np.abs(y[3:] - exact) * 2**53
+    assert (error <= (bound + 1e-9) * np.abs(exact)).all()
 
 
 @flyc.kernel

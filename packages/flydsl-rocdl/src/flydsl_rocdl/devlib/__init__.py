@@ -12,7 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from flydsl_rocdl.devlib import exponential, powers, trigonometry
+from flydsl_rocdl.devlib import (
+    double_error,
+    double_exponential,
+    double_trigonometry,
+    exponential,
+    powers,
+    trigonometry,
+)
 from flydsl_rocdl.devlib.source import Code, V
 
 __all__ = ["FUNCTIONS", "DeviceFunction", "definition", "link_text"]
@@ -62,6 +69,31 @@ FUNCTIONS: Mapping[str, DeviceFunction] = MappingProxyType(
         "sinh": DeviceFunction(exponential.sinh, 1, 3.0),
         "tan": DeviceFunction(trigonometry.tan, 1, 3.5),
         "tanh": DeviceFunction(exponential.tanh, 1, 2.0),
+        "acos_f64": DeviceFunction(double_trigonometry.acos, 1, 0.62, "double"),
+        "acosh_f64": DeviceFunction(double_exponential.acosh, 1, 0.51, "double"),
+        "asin_f64": DeviceFunction(double_trigonometry.asin, 1, 0.62, "double"),
+        "asinh_f64": DeviceFunction(double_exponential.asinh, 1, 0.51, "double"),
+        "atan_f64": DeviceFunction(double_trigonometry.atan, 1, 0.7, "double"),
+        "atan2_f64": DeviceFunction(double_trigonometry.atan2, 2, 1.0, "double"),
+        "atanh_f64": DeviceFunction(double_exponential.atanh, 1, 0.51, "double"),
+        "cbrt_f64": DeviceFunction(double_exponential.cbrt, 1, 0.62, "double"),
+        "cos_f64": DeviceFunction(double_trigonometry.cos, 1, 0.82, "double"),
+        "cosh_f64": DeviceFunction(double_exponential.cosh, 1, 0.62, "double"),
+        "erf_f64": DeviceFunction(double_error.erf, 1, 1.5, "double"),
+        "erfc_f64": DeviceFunction(double_error.erfc, 1, 1.5, "double"),
+        "exp_f64": DeviceFunction(double_exponential.exp, 1, 0.8, "double"),
+        "exp2_f64": DeviceFunction(double_exponential.exp2, 1, 0.8, "double"),
+        "expm1_f64": DeviceFunction(double_exponential.expm1, 1, 0.82, "double"),
+        "log_f64": DeviceFunction(double_exponential.log, 1, 0.51, "double"),
+        "log10_f64": DeviceFunction(double_exponential.log10, 1, 0.51, "double"),
+        "log1p_f64": DeviceFunction(double_exponential.log1p, 1, 0.51, "double"),
+        "log2_f64": DeviceFunction(double_exponential.log2, 1, 0.51, "double"),
+        "pow_f64": DeviceFunction(double_exponential.pow_, 2, 0.8, "double"),
+        "rsqrt_f64": DeviceFunction(double_exponential.rsqrt, 1, 0.51, "double"),
+        "sin_f64": DeviceFunction(double_trigonometry.sin, 1, 0.75, "double"),
+        "sinh_f64": DeviceFunction(double_exponential.sinh, 1, 0.75, "double"),
+        "tan_f64": DeviceFunction(double_trigonometry.tan, 1, 0.85, "double"),
+        "tanh_f64": DeviceFunction(double_exponential.tanh, 1, 0.75, "double"),
     }
 )
 """Every device function by name."""

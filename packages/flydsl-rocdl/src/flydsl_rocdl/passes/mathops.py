@@ -7,10 +7,12 @@ the last place of the result:
   ``copysign``, remainders: exact or correctly rounded, f16 to f64.
 * ``exp``, ``exp2``, ``log``, ``log2``, ``log10`` in f32: as LLVM's AMDGPU expansion, at most 2.
 * ``rsqrt`` in f32: the hardware instruction (1), scaled around denormals.
-* ``sin``, ``cos``, ``tanh``, ``erf``, ``pow``, … in f32: see `flydsl_rocdl.devlib`.
+* ``sin``, ``cos``, ``tanh``, ``erf``, ``pow``, … in f32, and all of these and ``exp``, ``log``,
+  ``rsqrt``, … in f64: see `flydsl_rocdl.devlib`.
 * f16 and bf16 transcendentals: computed in f32 and rounded once.
 
-With the ``afn`` fast-math flag or ``unsafe_fp_math`` the hardware approximations are used instead.
+With the ``afn`` fast-math flag or ``unsafe_fp_math`` the hardware approximations of f32 are used
+instead; f64 has none.
 """
 
 from __future__ import annotations
@@ -103,29 +105,36 @@ def _with_element(type_text: str, element: str) -> str:
     return f"vector<{count}x{element}>" if count else element
 
 
-def _in_f32(low: Lowering, op: Any, text: str = "") -> tuple[list[Value], bool]:
-    """Return the operands as f32, and whether they had to be widened.
+def _computed(
+    low: Lowering, op: Any, values: Sequence[Value] | None = None
+) -> tuple[list[Value], bool]:
+    """Return operands (default: all) as f32 or f64, and whether they had to be widened.
 
     Raises:
-        TargetError: The element type is wider than f32.
+        TargetError: There is no such function for the element type.
     """
-    text = text or str(op.result.type)
+    values = list(op.operands) if values is None else list(values)
+    text = str(values[0].type)
     _, element = element_of(text)
-    if element == "f32":
-        return list(op.operands), False
+    if element in ("f32", "f64"):
+        return values, False
     if element not in ("f16", "bf16"):
         raise refuse(
             op,
             f"{op.name.removeprefix('math.')} is not available for {element} on AMD GPUs",
             code="FLY-T631",
-            allowed="f32, f16, bf16",
+            allowed="f16, bf16, f32, f64",
         )
     wide = low.b.type(_with_element(text, "f32"))
-    return [low.b.value("llvm.fpext", wide, (v,)) for v in op.operands], True
+    return [low.b.value("llvm.fpext", wide, (v,)) for v in values], True
 
 
 def _narrow(low: Lowering, op: Any, value: Value, widened: bool) -> list[Value]:
     return [low.b.value("llvm.fptrunc", op.result.type, (value,)) if widened else value]
+
+
+def _is_f64(value: Value) -> bool:
+    return element_of(str(value.type))[1] == "f64"
 
 
 @rule(*_EXACT)
@@ -137,29 +146,29 @@ def exact(low: Lowering, op: Any) -> list[Value]:
 @rule(*_EXPANDED)
 def expanded(low: Lowering, op: Any) -> list[Value]:
     """Transcendentals with an expansion in the back end."""
-    operands, widened = _in_f32(low, op)
-    value = _call(low, _EXPANDED[op.name], operands[0].type, operands, op)
+    operands, widened = _computed(low, op)
+    name = _EXPANDED[op.name]
+    if _is_f64(op.result):
+        value = _elementwise(low, name, operands)
+    else:
+        value = _call(low, name, operands[0].type, operands, op)
     return _narrow(low, op, value, widened)
 
 
 @rule("math.rsqrt")
 def rsqrt(low: Lowering, op: Any) -> list[Value]:
     """Reciprocal square root."""
-    _, element = element_of(str(op.result.type))
-    if element == "f64":
-        one = _splat(low, op.result.type, "1.0")
-        root = _call(low, "sqrt", op.result.type, op.operands, op)
-        return [low.b.binary("llvm.fdiv", one, root)]
-    operands, widened = _in_f32(low, op)
-    name = "rsqrt_fast" if _approximate(low, op) else "rsqrt"
+    operands, widened = _computed(low, op)
+    fast = _approximate(low, op) and not _is_f64(op.result)
+    name = "rsqrt_fast" if fast else "rsqrt"
     return _narrow(low, op, _elementwise(low, name, operands), widened)
 
 
 @rule(*_LIBRARY)
 def library(low: Lowering, op: Any) -> list[Value]:
     """Functions of our own device library."""
-    operands, widened = _in_f32(low, op)
-    if op.name in _HARDWARE and _approximate(low, op):
+    operands, widened = _computed(low, op)
+    if op.name in _HARDWARE and _approximate(low, op) and not _is_f64(op.result):
         value = _call(low, _HARDWARE[op.name], operands[0].type, operands, op)
     else:
         value = _elementwise(low, _LIBRARY[op.name], operands)
@@ -171,8 +180,8 @@ def sine_and_cosine(low: Lowering, op: Any) -> list[Value]:
     """Both functions; the back end shares the reduction of the argument."""
     out: list[Value] = []
     for result, name in zip(op.results, ("sin", "cos"), strict=True):
-        operands, widened = _in_f32(low, op, str(result.type))
-        if _approximate(low, op):
+        operands, widened = _computed(low, op)
+        if _approximate(low, op) and not _is_f64(result):
             value = _call(low, name, operands[0].type, operands, op)
         else:
             value = _elementwise(low, name, operands)
@@ -190,18 +199,17 @@ def clamp(low: Lowering, op: Any) -> list[Value]:
 
 @rule("math.fpowi")
 def integer_power(low: Lowering, op: Any) -> list[Value]:
-    """Power with an integer exponent, through the real power."""
+    """Power with an integer exponent, through the real power; the sign by the exponent's parity."""
     b = low.b
     base, exponent = op.operands
-    text = str(op.result.type)
-    _, element = element_of(text)
-    wide = b.type(_with_element(text, "f32"))
-    if element not in ("f32", "f16", "bf16"):
-        raise refuse(op, f"pow is not available for {element} on AMD GPUs", code="FLY-T631",
-                     allowed="f32, f16, bf16")  # fmt: skip
-    x = base if element == "f32" else b.value("llvm.fpext", wide, (base,))
-    y = b.value("llvm.sitofp", wide, (exponent,))
-    return _narrow(low, op, _elementwise(low, "pow", [x, y]), element != "f32")
+    (x,), widened = _computed(low, op, (base,))
+    y = b.value("llvm.sitofp", x.type, (exponent,))
+    magnitude = b.intrinsic("fabs", x.type, (x,)).result
+    power = _elementwise(low, "pow", [magnitude, y])
+    signed = b.intrinsic("copysign", x.type, (power, x)).result
+    flags = b.type(_with_element(str(exponent.type), "i1"))
+    odd = b.value("llvm.trunc", flags, (exponent,))
+    return _narrow(low, op, b.value("llvm.select", x.type, (odd, signed, power)), widened)
 
 
 @rule("math.ipowi")
@@ -231,10 +239,7 @@ def bits(low: Lowering, op: Any) -> list[Value]:
 @rule("arith.remf")
 def remainder(low: Lowering, op: Any) -> list[Value]:
     """Remainder with the sign of the dividend (C's fmod), exact in every type."""
-    _, element = element_of(str(op.result.type))
-    if element == "f64":
-        return [_elementwise(low, "fmod_f64", list(op.operands))]
-    operands, widened = _in_f32(low, op)
+    operands, widened = _computed(low, op)
     return _narrow(low, op, _elementwise(low, "fmod", operands), widened)
 
 
@@ -249,18 +254,13 @@ def classify(low: Lowering, op: Any) -> list[Value]:
     ]
 
 
-def _splat(low: Lowering, result: Any, text: str) -> Value:
-    type_text = str(result)
-    value = f"dense<{text}> : {type_text}" if type_text[0] == "v" else f"{text} : {type_text}"
-    return low.b.value("llvm.mlir.constant", result, (), {"value": value})
-
-
 def _elementwise(low: Lowering, name: str, operands: list[Value]) -> Value:
     """Call a scalar device-library function on scalars or on every element of vectors."""
-    assert name in FUNCTIONS, name
     b = low.b
     kind = operands[0].type
-    count, _ = element_of(str(kind))
+    count, element = element_of(str(kind))
+    name = f"{name}_f64" if element == "f64" else name
+    assert name in FUNCTIONS, name
     scalar = b.type(_MLIR_TYPES.get(FUNCTIONS[name].kind, FUNCTIONS[name].kind))
     if not count:
         return low.call(name, scalar, operands)

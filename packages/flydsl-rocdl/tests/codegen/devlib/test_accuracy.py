@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from host_functions import host_function
 
-from flydsl_rocdl.devlib import FUNCTIONS, definition, link_text
-
-llvm = pytest.importorskip("llvmlite.binding")
+from flydsl_rocdl.devlib import FUNCTIONS, link_text
 
 REFERENCES: dict[str, Callable[..., Any]] = {
     "acos": np.arccos,
@@ -44,58 +42,6 @@ SPECIAL = np.array(
 COUNT = 30_000
 
 
-@functools.cache
-def _host_function(name: str) -> Callable[..., Any]:
-    """Compile a loop over the function for this machine."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    text, declarations = definition(name)
-    arity = FUNCTIONS[name].arity
-    number = FUNCTIONS[name].kind
-    loads = "\n".join(
-        f"  %g{i} = getelementptr {number}, ptr %p{i}, i64 %i\n  %x{i} = load {number}, ptr %g{i}"
-        for i in range(arity)
-    )
-    pointers = ", ".join(f"ptr %p{i}" for i in range(arity))
-    arguments = ", ".join(f"{number} %x{i}" for i in range(arity))
-    source = (
-        "\n".join(declarations)
-        + f"""
-{text}
-define void @loop({pointers}, ptr %o, i64 %n) {{
-entry:
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %j, %next ]
-{loads}
-  %r = call {number} @__fly_{name}({arguments})
-  %g = getelementptr {number}, ptr %o, i64 %i
-  store {number} %r, ptr %g
-  %j = add i64 %i, 1
-  %c = icmp eq i64 %j, %n
-  br i1 %c, label %done, label %next
-done:
-  ret void
-}}
-"""
-    )
-    module = llvm.parse_assembly(source)
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=1)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (arity + 1), ctypes.c_int64)
-    function = kind(engine.get_function_address("loop"))
-
-    def call(*inputs: Any) -> Any:
-        assert engine is not None  # owns the code
-        out = np.empty_like(inputs[0])
-        function(*(x.ctypes.data for x in inputs), out.ctypes.data, len(out))
-        return out
-
-    return call
-
-
 def _inputs(arity: int) -> list[list[Any]]:
     rng = np.random.default_rng(7)
     any_bits = [
@@ -110,7 +56,7 @@ def _inputs(arity: int) -> list[list[Any]]:
 def test_error_bound(name: str) -> None:
     function = FUNCTIONS[name]
     for inputs in _inputs(function.arity):
-        got = _host_function(name)(*inputs)
+        got = host_function(name)(*inputs)
         with np.errstate(all="ignore"):
             want = REFERENCES[name](*(x.astype(np.float64) for x in inputs))
             nearest = want.astype(np.float32)
@@ -134,7 +80,7 @@ def test_integer_powers() -> None:
     base = rng.integers(-(2**31), 2**31, COUNT, dtype=np.int64).astype(np.int32)
     base[: COUNT // 2] = rng.integers(-5, 6, COUNT // 2)
     exponent = rng.integers(-3, 40, COUNT).astype(np.int32)
-    got = _host_function("ipow_i32")(base, exponent)
+    got = host_function("ipow_i32")(base, exponent)
     for b, e, out in zip(
         base[::37].tolist(), exponent[::37].tolist(), got[::37].tolist(), strict=True
     ):

@@ -41,8 +41,8 @@ BUFFER_FROM_GLOBAL = (
 @pytest.mark.parametrize(
     ("body", "parameters", "code", "text"),
     [
-        ("%y = math.tanh %x : f64", "%x: f64", "FLY-T631", "tanh is not available for f64"),
-        ("%y = math.exp %x : f64", "%x: f64", "FLY-T631", "exp is not available for f64"),
+        ("%y = math.tanh %x : f128", "%x: f128", "FLY-T631", "tanh is not available for f128"),
+        ("%y = math.exp %x : f128", "%x: f128", "FLY-T631", "exp is not available for f128"),
         ("%w = arith.constant 128 : i32\n%y, %v = gpu.shuffle xor %x, %w, %w : i32", "%x: i32",
          "FLY-T632", "over 128 lanes"),
         ("%w = arith.constant 64 : i32\n%y, %v = gpu.shuffle xor %x, %w, %w : vector<8xf32>",
@@ -69,7 +69,7 @@ def test_refused(kernel: Kernel, body: str, parameters: str, code: str, text: st
 
 def test_the_error_names_the_users_line(kernel: Kernel) -> None:
     with pytest.raises(TargetError) as caught:
-        kernel('%y = math.tanh %x : f64 loc("user.py":12:5)', "%x: f64")
+        kernel('%y = math.tanh %x : f128 loc("user.py":12:5)', "%x: f128")
     assert caught.value.location is not None
     assert str(caught.value.location) == "user.py:12"
 
