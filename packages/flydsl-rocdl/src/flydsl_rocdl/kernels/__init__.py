@@ -1,9 +1,13 @@
 """Parts of kernels that several families need, written on ``fx`` and ``fx.rocdl``.
 
-Kernel families import them; nothing of the target does. One module a part: to add one, write it on
-the public API, list it here, and test it by running a kernel made of it in the emulator.
+Kernel families import them; nothing of the target does. One module a part: `preshuffle` (weights
+and scales in the order that lanes read), `pipelining` (loops whose loads run ahead), `scheduling`
+(memory operations among matrix instructions), `swizzle` (rows in local data share without bank
+conflicts), `tile_order` (which workgroup takes which tile), `epilogue` (from accumulators to
+results). To add one, write it on the public API, list it here, and test it by running a kernel
+made of it in the emulator.
 """
 
 from __future__ import annotations
 
-__all__: list[str] = []
+__all__ = ["epilogue", "pipelining", "preshuffle", "scheduling", "swizzle", "tile_order"]

@@ -18,11 +18,11 @@ fp4_16lane_gate_up  rows 0 to N/2 are gates, the rest what they gate: blocks of 
 int4_packed         blocks (N/16, K/64, 4, 16, 8 bytes): eight bytes are 16 k, in each word the
                     even nibbles are k to k+3 and the odd ones k+4 to k+7
 rdna4_fp8           blocks (N/16, K/16, 2, 16, 8): ``k % 16 // 8`` before n
-gfx1250_16x16       blocks (N/16, bytes of K / 16, 16, 16 bytes)
+cdna5_16x16         blocks (N/16, bytes of K / 16, 16, 16 bytes)
 e8m0                scale bytes (row r, block s): ``[r//32][s//8][s%4][r%16][s//4%2][r//16%2]``
 e8m0_gate_up        the same with gate and gated row in one pair: ``[r%H//16][s//8][s%4][r%16]
                     [s//4%2][r//H]``, H = N/2
-gfx1250_32x4        blocks (R/32, S/4, 32, 4) of scale bytes
+cdna5_32x4          blocks (R/32, S/4, 32, 4) of scale bytes
 ==================  ================================================================================
 
 The formulas are those of the shuffles that inference frameworks use for these kernels, so that
@@ -38,7 +38,7 @@ from typing import Any
 
 from flydsl.errors import ConfigError
 from flydsl.ext.arrays import as_bytes, contiguous, dtype_name, is_torch
-from flydsl_rocdl.arch import lookup
+from flydsl_rocdl.arch import KNOWN, lookup
 
 __all__ = [
     "LAYOUTS",
@@ -53,8 +53,7 @@ __all__ = [
     "unshuffle",
 ]
 
-_CDNA = ("gfx942", "gfx950")
-_RDNA4 = ("gfx1200", "gfx1201")
+_CDNA = ("cdna3", "cdna4")
 _BITS: Mapping[str, int] = MappingProxyType(
     {
         "float16": 16,
@@ -83,7 +82,7 @@ class ShuffleLayout:
     Attributes:
         name: Its name.
         dtypes: Element types that it is for.
-        archs: Architectures whose kernels read it.
+        families: Families of architectures whose kernels read it.
         rows: Extents that the rows are split into; -1 is what is left.
         columns: The same for the columns as stored; 0 stands for 16 bytes of elements.
         order: The permutation of all parts.
@@ -91,7 +90,7 @@ class ShuffleLayout:
 
     name: str
     dtypes: tuple[str, ...]
-    archs: tuple[str, ...]
+    families: tuple[str, ...]
     rows: tuple[int, ...]
     columns: tuple[int, ...]
     order: tuple[int, ...]
@@ -136,27 +135,25 @@ LAYOUTS: Mapping[str, ShuffleLayout] = _table(
         "16x16", (*_HALVES, "int8", *_OCP, *_FNUZ), _CDNA, (-1, 16), (-1, 4, 0), (0, 2, 3, 1, 4)
     ),
     ShuffleLayout(
-        "fp4_16lane", ("float4_e2m1fn",), ("gfx950",), (-1, 16), (-1, 4, 16), (0, 2, 3, 1, 4)
+        "fp4_16lane", ("float4_e2m1fn",), ("cdna4",), (-1, 16), (-1, 4, 16), (0, 2, 3, 1, 4)
     ),
     ShuffleLayout(
-        "fp4_16lane_gate_up", ("float4_e2m1fn",), ("gfx950",), (2, -1, 16), (-1, 4, 16),
+        "fp4_16lane_gate_up", ("float4_e2m1fn",), ("cdna4",), (2, -1, 16), (-1, 4, 16),
         (1, 0, 3, 4, 2, 5),
     ),
     ShuffleLayout("int4_packed", ("int4",), _CDNA, (-1, 16), (-1, 4, 8), (0, 2, 3, 1, 4)),
-    ShuffleLayout("rdna4_fp8", _OCP, _RDNA4, (-1, 16), (-1, 2, 8), (0, 2, 3, 1, 4)),
+    ShuffleLayout("rdna4_fp8", _OCP, ("rdna4",), (-1, 16), (-1, 2, 8), (0, 2, 3, 1, 4)),
     ShuffleLayout(
-        "gfx1250_16x16", (*_HALVES, "int8", *_OCP, "float4_e2m1fn"), ("gfx1250",), (-1, 16),
+        "cdna5_16x16", (*_HALVES, "int8", *_OCP, "float4_e2m1fn"), ("cdna5",), (-1, 16),
         (-1, 0), (0, 2, 1, 3),
     ),
 )  # fmt: skip
 """Orders of weights by name."""
 
 SCALE_LAYOUTS: Mapping[str, ShuffleLayout] = _table(
-    ShuffleLayout("e8m0", _SCALES, ("gfx950",), (-1, 2, 16), (-1, 2, 4), (0, 3, 5, 2, 4, 1)),
-    ShuffleLayout(
-        "e8m0_gate_up", _SCALES, ("gfx950",), (2, -1, 16), (-1, 2, 4), (1, 3, 5, 2, 4, 0)
-    ),
-    ShuffleLayout("gfx1250_32x4", _SCALES, ("gfx1250",), (-1, 32), (-1, 4), (0, 2, 1, 3)),
+    ShuffleLayout("e8m0", _SCALES, ("cdna4",), (-1, 2, 16), (-1, 2, 4), (0, 3, 5, 2, 4, 1)),
+    ShuffleLayout("e8m0_gate_up", _SCALES, ("cdna4",), (2, -1, 16), (-1, 2, 4), (1, 3, 5, 2, 4, 0)),
+    ShuffleLayout("cdna5_32x4", _SCALES, ("cdna5",), (-1, 32), (-1, 4), (0, 2, 1, 3)),
 )
 """Orders of E8M0 scales by name."""
 
@@ -164,7 +161,7 @@ _SCALES_OF = {
     "16x16": "e8m0",
     "fp4_16lane": "e8m0",
     "fp4_16lane_gate_up": "e8m0_gate_up",
-    "gfx1250_16x16": "gfx1250_32x4",
+    "cdna5_16x16": "cdna5_32x4",
 }
 
 
@@ -179,14 +176,15 @@ def _layout(name: str, table: Mapping[str, ShuffleLayout] = LAYOUTS) -> ShuffleL
 
 def _check_arch(layout: ShuffleLayout, dtype: str, arch: str) -> None:
     """Raise ConfigError unless kernels of `arch` read the layout with this type."""
-    flavour = lookup(arch).fp8
+    facts = lookup(arch)
+    flavour = facts.fp8
     wrong_flavour = (dtype in _FNUZ and flavour != "fnuz") or (dtype in _OCP and flavour != "ocp")
-    if arch not in layout.archs or wrong_flavour:
+    if facts.family not in layout.families or wrong_flavour:
         raise ConfigError(
             f"kernels of {arch} do not read {dtype} in layout {layout.name!r}",
             code="FLY-C603",
             value=arch,
-            allowed=", ".join(layout.archs),
+            allowed=", ".join(f.name for f in KNOWN.values() if f.family in layout.families),
             hint=f"the 8-bit floats of {arch} are of the {flavour} kind" if wrong_flavour else "",
         )
 

@@ -91,9 +91,9 @@ WEIGHTS = [
     ("fp4_16lane", "float4_e2m1fn", _wide(16)),
     ("fp4_16lane_gate_up", "float4_e2m1fn", _gate_up),
     ("rdna4_fp8", "float8_e4m3fn", _rdna4),
-    ("gfx1250_16x16", "float8_e4m3fn", _tiles(16)),
-    ("gfx1250_16x16", "bfloat16", _tiles(8)),
-    ("gfx1250_16x16", "float4_e2m1fn", _tiles(16)),
+    ("cdna5_16x16", "float8_e4m3fn", _tiles(16)),
+    ("cdna5_16x16", "bfloat16", _tiles(8)),
+    ("cdna5_16x16", "float4_e2m1fn", _tiles(16)),
 ]
 
 
@@ -120,7 +120,7 @@ def test_weights(layout: str, dtype: str, formula: Formula) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "formula"),
-    [("e8m0", _e8m0), ("e8m0_gate_up", _e8m0_gate_up), ("gfx1250_32x4", _square)],
+    [("e8m0", _e8m0), ("e8m0_gate_up", _e8m0_gate_up), ("cdna5_32x4", _square)],
 )
 def test_scales(layout: str, formula: Formula) -> None:
     scales = np.random.default_rng(4).integers(0, 255, (96 if layout != "e8m0_gate_up" else 64, 24))
@@ -243,4 +243,4 @@ def test_the_flavour_of_8_bit_floats_belongs_to_the_architecture() -> None:
 
 def test_every_layout_is_tested_here() -> None:
     assert {name for name, _, _ in WEIGHTS} | {"int4_packed"} == set(LAYOUTS)
-    assert set(SCALE_LAYOUTS) == {"e8m0", "e8m0_gate_up", "gfx1250_32x4"}
+    assert set(SCALE_LAYOUTS) == {"e8m0", "e8m0_gate_up", "cdna5_32x4"}
