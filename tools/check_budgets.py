@@ -44,6 +44,8 @@ class Budgets:
         alias_paths: Folders whose modules may have names of standard-library modules.
         arch_paths: Folders that may spell architecture names.
         environment_paths: Folders that may read the process environment.
+        signature_paths: Folders of functions whose signatures other libraries prescribe: their
+            keyword-only parameters do not count.
     """
 
     max_file_lines: int = 500
@@ -52,6 +54,7 @@ class Budgets:
     alias_paths: tuple[str, ...] = ()
     arch_paths: tuple[str, ...] = ()
     environment_paths: tuple[str, ...] = ()
+    signature_paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("max_file_lines", "max_function_lines", "max_parameters"):
@@ -131,19 +134,20 @@ def functions(source: Source) -> Iterator[Finding]:
             limit = source.budgets.max_function_lines
             message = f"{node.name} has {length} lines; the budget is {limit}"
             yield source.finding(node.lineno, "function-length", message)
-        count = _parameter_count(node.args)
+        keywords = not source.under(source.budgets.signature_paths)
+        count = _parameter_count(node.args, keywords=keywords)
         if count > source.budgets.max_parameters:
             limit = source.budgets.max_parameters
             message = f"{node.name} has {count} parameters; the budget is {limit}: use a dataclass"
             yield source.finding(node.lineno, "parameters", message)
 
 
-def _parameter_count(arguments: ast.arguments) -> int:
+def _parameter_count(arguments: ast.arguments, *, keywords: bool) -> int:
     positional = [*arguments.posonlyargs, *arguments.args]
     if positional and positional[0].arg in {"self", "cls"}:
         positional = positional[1:]
     extra = sum(argument is not None for argument in (arguments.vararg, arguments.kwarg))
-    return len(positional) + len(arguments.kwonlyargs) + extra
+    return len(positional) + keywords * len(arguments.kwonlyargs) + extra
 
 
 def star_imports(source: Source) -> Iterator[Finding]:

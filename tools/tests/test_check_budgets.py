@@ -57,11 +57,21 @@ def test_rule(path: str, text: str, expected: list[tuple[str, int]]) -> None:
             "import os\nos.environ\n",
             {"environment_paths": (CORE + "config",)},
         ),
+        (
+            CORE + "ops/x.py",
+            "def f(a, b, c, d, e, g, h, i, *, j): ...\n",
+            {"signature_paths": (CORE + "ops",)},
+        ),
     ],
 )
 def test_exempt_folder(path: str, text: str, limit: dict[str, tuple[str, ...]]) -> None:
     assert rules(path, text) != []
     assert rules(path, text, **limit) == []
+
+
+def test_positional_parameters_count_even_where_signatures_are_prescribed() -> None:
+    text = "def f(a, b, c, d, e, g, h, i, j): ...\n"
+    assert rules(CORE + "ops/x.py", text, signature_paths=(CORE + "ops",)) == [("parameters", 1)]
 
 
 def test_exemption_does_not_cover_a_sibling_with_the_same_prefix() -> None:
