@@ -40,4 +40,5 @@ CODES: dict[str, str] = {
     "FLY-U737": "sanitizer: a scalar is read from the lanes of a wave in which none executes",
     "FLY-T738": "the sanitizer does not know this architecture's wait counters",
     "FLY-U739": "FLYDSL_SANITIZE or `sanitize` names a check that does not exist",
+    "FLY-U740": "a tensor descriptor or a load for a cluster names what cannot be transferred",
 }

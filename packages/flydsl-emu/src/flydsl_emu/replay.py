@@ -74,7 +74,7 @@ class Recorder:
             bench: InstructionBench, instruction: Instruction, mode: int = DEFAULT_MODE
         ) -> Any:
             s = find(instruction.name)
-            moded = s is not None and "hwmode" in (*s.sources, *s.results)
+            moded = s is not None and bool({"hwmode", "place"} & {*s.sources, *s.results})
             if bench.state.active is not None or moded or not is_usual(mode):
                 # Waves that stand elsewhere, and float modes, are the numpy tier's alone.
                 return execute(bench, instruction, mode)

@@ -25,12 +25,14 @@ from flydsl_emu.execution import Allocation, Geometry
 from flydsl_emu.observers import Observers, observers_of
 from flydsl_emu.report.collecting import remember
 from flydsl_emu.report.constants import constants_of
+from flydsl_emu.semantics.generation import generation
 from flydsl_emu.settings import DEVICES, SANITIZE, STEP_LIMIT
 from flydsl_emu.streams import Event, Graph, Streams
 
 __all__ = ["EmulatorModule", "EmulatorRuntime", "create", "emulator", "sharing"]
 
 _ALIGNMENT = 256
+_LARGEST_CLUSTER = 16
 
 
 class EmulatorModule:
@@ -165,12 +167,6 @@ class EmulatorRuntime:
         if kernel is None:
             raise UserError(
                 "the kernel's module was unloaded", code="FLY-U715", value=launch.function
-            )
-        if max(launch.cluster) > 1:
-            raise TargetError(
-                "this architecture has no workgroup clusters",
-                code="FLY-T705",
-                value=tuple(launch.cluster),
             )
         self._streams.check(launch.stream, launch.device)
         _check(kernel, _geometry(launch, kernel))
@@ -344,7 +340,8 @@ def _sanitized(
 
 def _geometry(launch: FlyLaunch, kernel: LoadedKernel) -> Geometry:
     lanes = kernel.kernel.wave_size
-    return Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds, lanes)
+    cluster = tuple(max(1, c) for c in launch.cluster)
+    return Geometry(tuple(launch.grid), tuple(launch.block), launch.dynamic_lds, lanes, cluster)
 
 
 def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
@@ -356,6 +353,7 @@ def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
             value=geometry.block,
             allowed=f"1 to {limit} threads, as the kernel was compiled",
         )
+    _check_cluster(kernel, geometry)
     capacity = int(constants_of(kernel.kernel.arch)["lds_capacity"].value)
     total = kernel.kernel.descriptor.group_segment + geometry.dynamic_lds
     if total > capacity:
@@ -364,6 +362,23 @@ def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
             code="FLY-U721",
             value=total,
             allowed=f"up to {capacity} bytes",
+        )
+
+
+def _check_cluster(kernel: LoadedKernel, geometry: Geometry) -> None:
+    if geometry.cluster_size == 1:
+        return
+    if not generation(kernel.kernel.arch).clusters:
+        raise TargetError(
+            "this architecture has no workgroup clusters", code="FLY-T705", value=geometry.cluster
+        )
+    uneven = any(g % c for g, c in zip(geometry.grid, geometry.cluster, strict=True))
+    if uneven or geometry.cluster_size > _LARGEST_CLUSTER:
+        raise UserError(
+            f"kernel {kernel.kernel.name!r}: the grid is not whole clusters",
+            code="FLY-U720",
+            value=f"grid {geometry.grid}, cluster {geometry.cluster}",
+            allowed=f"clusters of up to {_LARGEST_CLUSTER} workgroups that divide the grid",
         )
 
 

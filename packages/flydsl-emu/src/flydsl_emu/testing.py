@@ -17,8 +17,9 @@ from flydsl_emu.decode import VCC, Instruction, Operand
 from flydsl_emu.execution.host import Allocation, Allocations
 from flydsl_emu.numpy_tier.arithmetic import DTYPES
 from flydsl_emu.numpy_tier.binding import Binder
-from flydsl_emu.numpy_tier.memory import LocalMemory, MemoryAccess
+from flydsl_emu.numpy_tier.memory import LocalMemory
 from flydsl_emu.numpy_tier.state import State, pack_mask, unpack_mask
+from flydsl_emu.numpy_tier.tensors import Clusters, TransferAccess
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.semantics.generation import generation
 from flydsl_emu.semantics.modes import DEFAULT_MODE
@@ -45,6 +46,7 @@ class InstructionBench:
         scratch: Bytes of scratch per lane.
         memory: Host arrays that global accesses may touch.
         lanes: Lanes of a wave; 0 chooses 64 for CDNA and 32 for the others.
+        cluster: Neighbouring workgroups that are a cluster.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class InstructionBench:
         scratch: int = 64,
         memory: Sequence[Array] = (),
         lanes: int = 0,
+        cluster: int = 1,
     ) -> None:
         self.arch = arch
         self.waves = waves
@@ -69,7 +72,7 @@ class InstructionBench:
             Allocation(x.ctypes.data, x.ctypes.data + x.nbytes, True, f"array {n}")
             for n, x in enumerate(memory)
         ]
-        self.machine = MemoryAccess(
+        self.machine = TransferAccess(
             self.state,
             Allocations(ranges),
             LocalMemory(
@@ -81,6 +84,7 @@ class InstructionBench:
             ),
             LocalMemory(self.scratch.reshape(-1), owners * scratch, scratch, "FLY-U717", "scratch"),
         )
+        self.machine.clusters = Clusters(np.arange(waves), cluster, lds)
         self.set_exec(np.ones(shape, np.bool_))
 
     def set_exec(self, mask: Array) -> None:

@@ -12,7 +12,7 @@ import pytest
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.dispatch import LoadedCode
 from flydsl_emu.execution import Allocation, Geometry
-from flydsl_emu.execution.program import needs_modes
+from flydsl_emu.execution.program import needs_interpreter
 
 ARCHS = ("gfx942", "gfx950")
 Array = Any
@@ -147,4 +147,4 @@ def test_which_kernels_need_modes(compile_ir: Compile, arch: str) -> None:
     ):
         text = TEXT.replace("BODY", body).replace("ATTRIBUTES", attributes)
         kernel = LoadedCode(read_code_object(compile_ir(text, arch))).kernels["k"]
-        assert needs_modes(kernel.program) == want
+        assert needs_interpreter(kernel.program) == want

@@ -30,7 +30,7 @@ def flat_workgroup(index: Index, geometry: Geometry) -> int:
     x, y, z = (*((index,) if isinstance(index, int) else index), 0, 0)[:3]
     gx, gy, gz = geometry.grid
     inside = 0 <= x < gx and 0 <= y < gy and 0 <= z < gz
-    return x + gx * (y + gy * z) if inside else -1
+    return geometry.number((x, y, z)) if inside else -1
 
 
 @contextmanager
@@ -179,14 +179,13 @@ class _Recorder:
         self._steps.append(TraceStep(len(self._steps), *place, mask, *values, taken))
 
     def finished(self, record: LaunchRecord | None) -> None:
-        gx, gy, _ = self._geometry.grid
         n = self._workgroup
         kernel = self._loaded.kernel
         self._traces.append(
             Trace(
                 kernel.name,
                 kernel.arch,
-                (n % gx, n // gx % gy, n // (gx * gy)),
+                self._geometry.coordinates(n),
                 self._wave,
                 tuple(self._steps),
                 self._truncated or record is None,

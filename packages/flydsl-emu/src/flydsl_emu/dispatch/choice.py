@@ -4,8 +4,8 @@ The numpy tier starts at once, the JIT tier is 10 to 50 times faster once it has
 ``auto`` compiles a kernel when code for it is at hand or when interpreting, as far as can be told
 before running, takes longer than compiling; what launches of the kernel have taken already counts.
 Launches that somebody watches go to the numpy tier, which observers look into, and so do kernels
-that run in other float modes than the usual one or index vector registers: compiled code is for the
-usual mode.
+that run in other float modes than the usual one, index vector registers or use the tensor data
+mover, and launches in clusters: compiled code is for the usual mode and runs workgroups one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import time
 
 from flydsl_emu.execution.launch import Launch, LaunchRecord
-from flydsl_emu.execution.program import Program, needs_modes
+from flydsl_emu.execution.program import Program, needs_interpreter
 from flydsl_emu.jit_tier import JitTier
 from flydsl_emu.numpy_tier import NumpyTier
 from flydsl_emu.settings import THREADS, TIER
@@ -42,7 +42,7 @@ class Tiers:
         self._numpy: NumpyTier | None = None
         self._jit: JitTier | None = None
         self._interpreted = 0.0
-        self._modes = needs_modes(program)
+        self._interpreter = needs_interpreter(program)
 
     def run(self, launch: Launch) -> LaunchRecord:
         """Run a launch on the tier that the settings name or its size suggests.
@@ -51,7 +51,8 @@ class Tiers:
             UserError: The kernel accessed memory it may not, or never ends.
             TargetError: Something the emulator does not implement.
         """
-        if launch.observer is None and not self._modes and self._compiles(launch):
+        interpreted = self._interpreter or launch.geometry.cluster_size > 1
+        if launch.observer is None and not interpreted and self._compiles(launch):
             return self._jit_tier().run(launch, THREADS.get() or os.cpu_count() or 1)
         if self._numpy is None:
             self._numpy = NumpyTier(self.program)

@@ -3,7 +3,9 @@
 A barrier completes when as many waves have signalled as it has members; that sets a flag in each
 member, which the member's wait consumes. The workgroup's barrier (number -1) has the workgroup's
 living waves as members; a named barrier (1 to 16) has the number that its initialisation gave, and
-the waves that joined it get the flag.
+the waves that joined it get the flag. The cluster's barrier (number -3) completes when each of its
+workgroups has signalled once, which one wave of a workgroup does for all; outside clusters it is
+nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ SPLIT_BARRIERS = frozenset(
 """Instructions that `SplitBarriers.execute` carries out."""
 
 _NAMED = 17
+_CLUSTER, _CLUSTER_COLUMN = -3, 2
 
 
 class SplitBarriers:
@@ -38,19 +41,22 @@ class SplitBarriers:
     Args:
         workgroup: Index of each wave's workgroup.
         groups: Workgroups.
+        cluster: Workgroups of a cluster, which have neighbouring indices.
 
     Attributes:
         held: Waves that wait.
     """
 
-    def __init__(self, workgroup: Array, groups: int) -> None:
+    def __init__(self, workgroup: Array, groups: int, cluster: int = 1) -> None:
         waves = len(workgroup)
         self.workgroup = workgroup
+        self.cluster = cluster
+        self._arrived = np.zeros(-(-groups // cluster), np.int64)
         # Column 0 is the workgroup's barrier.
         self.members = np.zeros((groups, _NAMED), np.int64)
         self.signals = np.zeros((groups, _NAMED), np.int64)
         self.joined = np.zeros(waves, np.int64)
-        self.complete = np.zeros((waves, 2), np.bool_)
+        self.complete = np.zeros((waves, 3), np.bool_)
         self.waiting = np.full(waves, -1, np.int64)
 
     @property
@@ -80,6 +86,8 @@ class SplitBarriers:
         if name == "s_barrier_join":
             self.joined[current] = self._number(signed, current)[current]
             return None
+        if signed[current][0] == _CLUSTER and name.startswith("s_barrier_signal"):
+            return self._signal_cluster(current, live)
         number = self._number(signed, current)
         if name == "s_barrier_init":
             at = np.flatnonzero(current)
@@ -116,6 +124,29 @@ class SplitBarriers:
         self._complete(live)
         return first
 
+    def _signal_cluster(self, current: Array, live: Array) -> Array | None:
+        """Count the signals of a cluster's workgroups; nothing outside clusters."""
+        first = np.zeros(len(current), np.bool_)
+        if self.cluster > 1:
+            clusters = self.workgroup // self.cluster
+            mine, leaders = np.unique(clusters[current], return_index=True)
+            first[np.flatnonzero(current)[leaders]] = self._arrived[mine] == 0
+            np.add.at(self._arrived, clusters[current], 1)
+            self._complete_clusters(live)
+        return first
+
+    def _complete_clusters(self, live: Array) -> None:
+        clusters = self.workgroup // self.cluster
+        living = np.zeros(len(self.members), np.bool_)
+        living[self.workgroup[live]] = True
+        members = np.add.reduceat(living, np.arange(0, len(living), self.cluster))
+        done = (self._arrived >= members) & (self._arrived > 0)
+        if not done.any():
+            return
+        self.complete[:, _CLUSTER_COLUMN] |= done[clusters] & live
+        self._arrived[done] = 0
+        self._release(live)
+
     def _count(self, live: Array) -> None:
         self.members[:, 0] = np.bincount(self.workgroup, live, len(self.members))
 
@@ -127,16 +158,21 @@ class SplitBarriers:
         named = self.joined > 0
         self.complete[:, 1] |= named & done[self.workgroup, self.joined] & live
         self.signals[done] = 0
+        self._release(live)
+
+    def _release(self, live: Array) -> None:
         ready = self.held & self.complete[np.arange(len(live)), np.maximum(self.waiting, 0)]
         self.complete[ready, self.waiting[ready]] = False
         self.waiting[ready] = -1
 
     def _wait(self, immediate: int, current: Array) -> None:
-        """Hold the waves whose barrier is not complete; -1 is the workgroup's, else the joined."""
+        """Hold the waves whose barrier is not complete: -1 the workgroup's, -3 the cluster's."""
         signed = ((immediate & 0xFFFF) ^ 0x8000) - 0x8000
-        if signed < -1:
+        if signed < -1 and signed != _CLUSTER:
             raise KernelFault(f"the emulator does not model barrier {signed}", "FLY-T705")
-        column = 0 if signed == -1 else 1
+        if signed == _CLUSTER and self.cluster == 1:
+            return
+        column = {-1: 0, _CLUSTER: _CLUSTER_COLUMN}.get(signed, 1)
         ready = current & self.complete[:, column]
         self.complete[ready, column] = False
         self.waiting[current & ~ready] = column
@@ -145,4 +181,6 @@ class SplitBarriers:
         """Follow the end of waves: they are no longer waited for."""
         self._count(live)
         self._complete(live)
+        if self.cluster > 1:
+            self._complete_clusters(live)
         self.waiting[~live] = -1

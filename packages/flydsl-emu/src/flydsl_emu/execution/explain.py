@@ -27,9 +27,7 @@ def explained(fault: KernelFault, launch: Launch, workgroup: int, wave: int) -> 
     instruction = next((a for a in fault.args if isinstance(a, Instruction)), None)
     place = [f"kernel {launch.kernel.name!r}"]
     if workgroup >= 0:
-        gx, gy, _ = geometry.grid
-        at = f"({workgroup % gx}, {workgroup // gx % gy}, {workgroup // (gx * gy)})"
-        place.append(f"workgroup {at}")
+        place.append(f"workgroup {geometry.coordinates(workgroup)}")
         place.append(f"wave {wave}")
         if fault.lane >= 0:
             thread = _thread(wave * geometry.lanes + fault.lane, geometry)

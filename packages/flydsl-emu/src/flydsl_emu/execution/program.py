@@ -12,7 +12,7 @@ from flydsl_emu.execution.high_registers import with_high_registers
 from flydsl_emu.semantics.control import END
 from flydsl_emu.semantics.modes import changes_mode, initial_mode, is_usual, uses_mode
 
-__all__ = ["Block", "Program", "ending", "needs_modes"]
+__all__ = ["Block", "Program", "ending", "needs_interpreter"]
 
 _EXITS = frozenset(("s_setpc_b64", "s_endpgm", "s_branch"))
 _JUMPS = frozenset(("s_setpc_b64", "s_swappc_b64", "s_call_b64"))
@@ -156,16 +156,31 @@ def ending(i: Instruction) -> str | None:
     return None
 
 
-def needs_modes(program: Program) -> bool:
-    """Return whether a kernel starts in an unusual mode, or it or what it calls may use MODE."""
+_INTERPRETED = ("tensor_", "cluster_")
+_WAVE_NUMBER = 116
+"""TTMP8, which has the number of the wave in its workgroup (gfx12)."""
+
+
+def _for_interpreter(i: Instruction) -> bool:
+    if uses_mode(i) or i.name.startswith(_INTERPRETED):
+        return True
+    return any(o.kind == "s" and o.index == _WAVE_NUMBER for o in i.operands)
+
+
+def needs_interpreter(program: Program) -> bool:
+    """Return whether compiled code cannot run a kernel.
+
+    It starts in an unusual mode, or it or what it calls may use MODE; or it has tensor transfers,
+    loads for a cluster, or the wave's number.
+    """
     kernel = program.kernel
-    if not is_usual(initial_mode(kernel)) or any(map(uses_mode, program.instructions)):
+    if not is_usual(initial_mode(kernel)) or any(map(_for_interpreter, program.instructions)):
         return True
     if all(i.name != "s_swappc_b64" for i in program.instructions):
         return False
     for at in range(0, len(kernel.text), 4):
         try:
-            if uses_mode(decode_one(kernel.arch, kernel.text[at : at + 16])):
+            if _for_interpreter(decode_one(kernel.arch, kernel.text[at : at + 16])):
                 return True
         except TargetError:
             continue

@@ -88,7 +88,7 @@ class Translator:
         s = self.semantics(i)
         if lacks_clamp(i, s):
             raise self._missing(i, f"clamp on `{i.name}`")
-        if "hwmode" in (*s.sources, *s.results):
+        if {"hwmode", "place"} & {*s.sources, *s.results}:
             # Such kernels run on the numpy tier (see `flydsl_emu.dispatch.choice`).
             raise self._missing(i, f"`{i.name}` in compiled kernels")
         if outlined(s):

@@ -10,6 +10,7 @@ import numpy as np
 
 from flydsl.errors import TargetError
 from flydsl_emu.decode.instruction import EXEC, M0, VCC, Instruction, Operand
+from flydsl_emu.execution.setup import CLUSTER_STATE
 from flydsl_emu.numpy_tier.memory import MemoryAccess
 from flydsl_emu.numpy_tier.moding import (
     arithmetic_under,
@@ -211,6 +212,8 @@ class Binder:
             return Fixed(self.mode & 0xFFFFFFFF)
         if token == "hwmode":
             return Fixed(state.modes)
+        if token == "place":
+            return Fixed(state.scalar[CLUSTER_STATE])
         if token == "scc":
             return Fixed(state.scc)
         if token == "vcc":

@@ -80,19 +80,23 @@ class Batch:
         program: The kernel.
         machine: Registers and memory.
         workgroup: Index within the batch of each wave's workgroup.
+        cluster: Workgroups of a cluster.
 
     Attributes:
         first: Index in the launch of the batch's first workgroup.
     """
 
-    def __init__(self, program: Program, machine: MemoryAccess, workgroup: Array) -> None:
+    def __init__(
+        self, program: Program, machine: MemoryAccess, workgroup: Array, cluster: int = 1
+    ) -> None:
         self.program = program
         self.machine = machine
         self.state = machine.state
         self.workgroup = workgroup
         self.groups = int(workgroup.max()) + 1 if len(workgroup) else 0
         self.parked = np.zeros(self.state.waves, np.bool_)
-        self.split = SplitBarriers(workgroup, self.groups)
+        self.cluster = cluster
+        self.split = SplitBarriers(workgroup, self.groups, cluster)
         self.first = 0
         self._initial_mode = initial_mode(program.kernel)
         self._bound_by_mode: dict[int, tuple[Binder, dict[int, BoundBlock]]] = {}
@@ -213,7 +217,7 @@ class Batch:
         state.active = None
         state.live[...] = True
         self.parked[...] = False
-        self.split = SplitBarriers(self.workgroup, self.groups)
+        self.split = SplitBarriers(self.workgroup, self.groups, self.cluster)
         state.refresh()
         state.modes[...] = self._initial_mode
         self._many_modes = False

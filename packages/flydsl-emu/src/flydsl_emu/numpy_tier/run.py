@@ -12,10 +12,16 @@ from flydsl_emu.execution.geometry import Geometry
 from flydsl_emu.execution.host import PRIVATE_APERTURE, SHARED_APERTURE, Allocations
 from flydsl_emu.execution.launch import Launch, LaunchRecord
 from flydsl_emu.execution.program import Program
-from flydsl_emu.execution.setup import user_sgprs, work_items, workgroup_registers
+from flydsl_emu.execution.setup import (
+    cluster_registers,
+    user_sgprs,
+    work_items,
+    workgroup_registers,
+)
 from flydsl_emu.numpy_tier.engine import Batch, Limits
-from flydsl_emu.numpy_tier.memory import LocalMemory, MemoryAccess
+from flydsl_emu.numpy_tier.memory import LocalMemory
 from flydsl_emu.numpy_tier.state import State
+from flydsl_emu.numpy_tier.tensors import Clusters, TransferAccess
 
 __all__ = ["NumpyTier"]
 
@@ -45,6 +51,7 @@ class NumpyTier:
         geometry = launch.geometry
         record = LaunchRecord(launch.kernel, geometry, self.program)
         per_batch = max(1, BATCH_LANES // (geometry.waves * geometry.lanes))
+        per_batch = max(1, per_batch // geometry.cluster_size) * geometry.cluster_size
         limits = Limits(launch.steps)
         with np.errstate(all="ignore"):
             for first in range(0, geometry.workgroups, per_batch):
@@ -102,8 +109,9 @@ class NumpyTier:
             "FLY-U717",
             "scratch",
         )
-        machine = MemoryAccess(state, Allocations(()), lds, scratch)
-        return Batch(self.program, machine, group)
+        machine = TransferAccess(state, Allocations(()), lds, scratch)
+        machine.clusters = Clusters(group, geometry.cluster_size, stride)
+        return Batch(self.program, machine, group, geometry.cluster_size)
 
 
 def fill(batch: Batch, launch: Launch, first: int) -> None:
@@ -117,14 +125,18 @@ def fill(batch: Batch, launch: Launch, first: int) -> None:
     state.scalar[236] = SHARED_APERTURE
     state.scalar[238] = PRIVATE_APERTURE
     ids = np.arange(first, first + batch.groups)
-    gx, gy, _ = geometry.grid
-    workgroup = (ids % gx, ids // gx % gy, ids // (gx * gy))
+    # In clusters the trap temporaries name the cluster; the kernel adds the place in it.
+    workgroup = geometry.clusters(ids)
     words, at = user_sgprs(launch.kernel, launch.arguments)
     for k, word in enumerate(words):
         state.scalar[k] = word
     for code, axis, shift in workgroup_registers(launch.kernel, at):
         number = workgroup[axis][batch.workgroup].astype(np.uint32)
         state.scalar[code, :, 0] |= number << np.uint32(shift)
+    wave = np.tile(np.arange(geometry.waves), batch.groups)
+    places = cluster_registers(launch.kernel, geometry, ids[batch.workgroup], wave)
+    for code, value in places.items():
+        state.scalar[code, :, 0] = value
     item, inside = work_items(geometry)
     state.vector[0] = np.tile(item, (batch.groups, 1))
     state.active = None

@@ -23,7 +23,8 @@ __all__ = ["BoundsCheck"]
 
 Array = Any
 
-_ACCESSES = ("global_", "flat_", "scratch_", "buffer_", "ds_", "s_load_", "s_buffer_load_")
+_ACCESSES = ("global_", "flat_", "scratch_", "buffer_", "ds_", "s_load_", "s_buffer_load_",
+             "tensor_", "cluster_")  # fmt: skip
 _TOP = np.uint64((1 << 64) - 1)
 _HINT = "check the index arithmetic and the bounds test of this access"
 _BUFFER_HINT = "check num_records of the buffer descriptor and the index arithmetic"

@@ -10,12 +10,14 @@ import numpy as np
 from flydsl_emu.decode import Instruction
 from flydsl_emu.numpy_tier.engine import Batch
 from flydsl_emu.sanitizer.places import Findings
+from flydsl_emu.semantics.layout import immediate
 
-__all__ = ["MeetingCheck", "uses_named_barriers"]
+__all__ = ["MeetingCheck", "of_cluster", "uses_named_barriers"]
 
 Array = Any
 
 _BARRIERS = ("s_barrier", "s_barrier_signal", "s_barrier_signal_isfirst")
+_CLUSTER = -3
 _ENDS = ("s_endpgm", "s_endpgm_saved")
 _MEMORY = ("global_", "flat_", "buffer_", "ds_", "scratch_")
 _HINT = "move the barrier out of the condition, so that every thread of the workgroup reaches it"
@@ -30,9 +32,19 @@ def uses_named_barriers(instructions: Iterable[Instruction]) -> bool:
     for i in instructions:
         if i.name in ("s_barrier_init", "s_barrier_join"):
             return True
-        if i.name in _BARRIERS[1:] and any(o.kind == "s" or o.value != -1 for o in i.operands):
+        if i.name not in _BARRIERS[1:]:
+            continue
+        if any(o.kind == "s" or o.value not in (-1, _CLUSTER) for o in i.operands):
             return True
     return False
+
+
+def of_cluster(i: Instruction) -> bool:
+    """Whether an instruction signals or waits for the cluster's barrier, which one wave signals."""
+    if i.name not in (*_BARRIERS[1:], "s_barrier_wait"):
+        return False
+    number = immediate(i, next(iter(i.operands), None))
+    return number & 0xFFFF == _CLUSTER & 0xFFFF
 
 
 class MeetingCheck:
@@ -66,6 +78,8 @@ class MeetingCheck:
         if i.name.startswith("v_readfirstlane"):
             return self._before(i, step, self._idle)
         if not self._has_barriers:
+            return step
+        if of_cluster(i):
             return step
         if i.name in _BARRIERS:
             return self._before(i, step, self._arrive)

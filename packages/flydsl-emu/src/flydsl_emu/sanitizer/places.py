@@ -51,8 +51,7 @@ class Findings:
         if wave < 0:
             return Place(pc, str(i), source)
         index = self._first + int(self._group[wave])
-        gx, gy, _ = self.geometry.grid
-        coordinates = (index % gx, index // gx % gy, index // (gx * gy))
+        coordinates = self.geometry.coordinates(index)
         return Place(pc, str(i), source, coordinates, wave % self.geometry.waves, lane)
 
     def report(

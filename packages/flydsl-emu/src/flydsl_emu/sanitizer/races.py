@@ -18,6 +18,7 @@ import numpy as np
 from flydsl_emu.decode import Instruction
 from flydsl_emu.numpy_tier.engine import Batch
 from flydsl_emu.sanitizer.counters import CounterModel, counter_model
+from flydsl_emu.sanitizer.meeting import of_cluster
 from flydsl_emu.sanitizer.places import Findings
 
 __all__ = ["RaceCheck"]
@@ -86,6 +87,8 @@ class RaceCheck:
     # Following the waves -------------------------------------------------------------------------
     def wrap(self, i: Instruction, step: Callable[[], Any]) -> Callable[[], Any]:
         """Return `step` with what it means for the shadow."""
+        if of_cluster(i):
+            return step
         if i.name == "s_barrier":
             return self._counting(step, self._signals, self._passed)
         if i.name.startswith("s_barrier_signal"):

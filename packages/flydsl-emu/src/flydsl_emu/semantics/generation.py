@@ -18,21 +18,26 @@ class Generation:
         ids_in_traps: Workgroup ids arrive in trap temporaries: x in TTMP9, y and z as the halves
             of TTMP7.
         unified_file: Accumulation registers exist.
+        clusters: Workgroups can be launched in clusters.
     """
 
     keeps_half: bool
     ids_in_traps: bool
     unified_file: bool
+    clusters: bool = False
 
 
 _CDNA = Generation(False, False, True)
 _GFX11 = Generation(True, False, False)
 _GFX12 = Generation(True, True, False)
+_GFX1250 = Generation(True, True, False, True)
 
 
 @cache
 def generation(arch: str) -> Generation:
     """Return the generation of an architecture name such as ``"gfx1100"``."""
+    if arch.startswith("gfx125"):
+        return _GFX1250
     if arch.startswith("gfx12"):
         return _GFX12
     return _GFX11 if arch.startswith("gfx11") else _CDNA

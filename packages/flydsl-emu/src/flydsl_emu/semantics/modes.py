@@ -42,7 +42,8 @@ _ARITHMETIC = 0x1FF
 
 _MODE_REGISTER = 1
 _APERTURES = 15
-_ZERO_REGISTERS = frozenset((4, 20, 28))
+_CLUSTER_REGISTER = 28
+_ZERO_REGISTERS = frozenset((4, 20))
 _SMALLEST = {F16.name: 2.0**-14, F32.name: 2.0**-126, F64.name: 2.0**-1022}
 _INDEX_CHANGES = frozenset(
     ("s_set_gpr_idx_on", "s_set_gpr_idx_off", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx")
@@ -131,8 +132,8 @@ def _field(i: Instruction) -> tuple[int, int]:
     return where >> 6 & 31, (1 << (where >> 11 & 31) + 1) - 1
 
 
-@opcode("s_getreg_b32", "u32 = inst hwmode")
-def _get(v: VectorApi, i: Instruction, mode: Value) -> Value:
+@opcode("s_getreg_b32", "u32 = inst hwmode place")
+def _get(v: VectorApi, i: Instruction, mode: Value, place: Value) -> Value:
     """Read a hardware register; the wave's place (HW_ID, XCC_ID) is always the first one."""
     register = i.mod("hwreg") & 63
     offset, mask = _field(i)
@@ -140,6 +141,8 @@ def _get(v: VectorApi, i: Instruction, mode: Value) -> Value:
         return v.bit_and(v.shr(mode, offset), mask)
     if register == _APERTURES:
         return v.const(U32, (1 << 16 | 2) >> offset & mask)
+    if register == _CLUSTER_REGISTER:
+        return v.bit_and(v.shr(place, offset), mask)
     v.require(v.eq(mode, mode) if register in _ZERO_REGISTERS else v.ne(mode, mode), _named(i))
     return v.const(U32, 0)
 

@@ -26,8 +26,10 @@ Implicit tokens: ``scc`` (uniform ``B1``), ``vcc`` and ``exec`` (lane masks), ``
 (address of the next instruction, uniform ``U64``), ``inst`` (the instruction), ``arch`` (the
 architecture's name), ``mode`` (the MODE register at the instruction, a Python int: tiers bind code
 per value), ``hwmode`` (the same as a uniform ``U32``; as a result it writes MODE, and ``m0`` writes
-M0), ``old`` (previous value of the first result), ``oldregs`` and ``oldwindow`` (the same for
-``regs`` and ``window``). A token with ``pk.`` in front is evaluated for the low and the high half.
+M0), ``place`` (the wave's IB_STS2 register, which tells its place in a cluster; compiled code has
+neither this nor ``hwmode``), ``old`` (previous value of the first result), ``oldregs`` and
+``oldwindow`` (the same for ``regs`` and ``window``). A token with ``pk.`` in front is evaluated for
+the low and the high half.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from typing import Any
 
 __all__ = ["IMPLICIT", "REGISTRY", "Semantics", "alias", "define", "opcode"]
 
-IMPLICIT = frozenset("scc vcc exec m0 pc inst arch mode hwmode old oldregs oldwindow".split())
+IMPLICIT = frozenset("scc vcc exec m0 pc inst arch mode hwmode place old oldregs oldwindow".split())
 
 Function = Callable[..., Any]
 

@@ -344,7 +344,7 @@ def test_named_barriers_have_members() -> None:
     b.do("signal", [1], 5)
     assert b.held == []
     for name in ("signal", "join"):
-        with pytest.raises(KernelFault, match="barrier -3"):
-            b.do(name, [0], -3)
+        with pytest.raises(KernelFault, match="barrier -4"):
+            b.do(name, [0], -4)
     with pytest.raises(KernelFault, match="barrier -2"):
         b.do("wait", [0], 0xFFFE)
