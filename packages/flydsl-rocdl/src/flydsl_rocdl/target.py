@@ -6,15 +6,17 @@ import functools
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
 from flydsl.config import CompileOptions
-from flydsl.errors import TargetError
+from flydsl.errors import TargetError, UserValueError
 from flydsl.plugins.payloads import CodeObject, LaunchShape, Pipeline, TargetSpec
 from flydsl.plugins.protocols import MlirModule
 from flydsl.targets import check_limits
 from flydsl_rocdl.arch import ArchFacts, looks_like_arch, lookup
+from flydsl_rocdl.arch.tensor import LARGEST_CLUSTER
 
 __all__ = ["ADDRESS_SPACES", "BACKEND", "RocdlTarget", "parse_target"]
 
@@ -185,6 +187,35 @@ class RocdlTarget:
         """Check a launch against the architecture's limits.
 
         Raises:
-            TargetError: A limit is exceeded.
+            TargetError: A limit is exceeded, or the architecture has no clusters.
+            UserError: The grid is not whole clusters.
         """
         check_limits(self, shape)
+        self._check_cluster(shape)
+
+    def _check_cluster(self, shape: LaunchShape) -> None:
+        """Check the parts of a launch's cluster that are known."""
+        if all(extent == 1 for extent in shape.cluster):
+            return
+        if "cluster" not in self.facts.has:
+            raise TargetError(
+                f"kernel {shape.kernel!r} is launched in clusters, which {self.arch} does not have",
+                code="FLY-T647",
+                value=shape.cluster,
+                allowed="no cluster=",
+            )
+        size = prod(extent for extent in shape.cluster if extent is not None)
+        if size > LARGEST_CLUSTER:
+            raise TargetError(
+                f"kernel {shape.kernel!r} is launched in clusters of {size} workgroups",
+                code="FLY-T647",
+                value=shape.cluster,
+                allowed=f"at most {LARGEST_CLUSTER}",
+            )
+        for axis, blocks, extent in zip("xyz", shape.grid, shape.cluster, strict=True):
+            if blocks is not None and extent is not None and blocks % extent:
+                raise UserValueError(
+                    f"the grid of kernel {shape.kernel!r} is not whole clusters along {axis}",
+                    code="FLY-U654",
+                    value=f"{blocks} blocks in clusters of {extent}",
+                )

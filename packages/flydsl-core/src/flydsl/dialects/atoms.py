@@ -90,9 +90,13 @@ class CopyOp(AtomOp):
 
     Class attributes:
         whole_tile: One instruction moves the whole tile (a copy engine): it is never unrolled.
+        issued_by: Dotted name, as ``module:function``, of what issues such a copy while tracing:
+            a function of the atom, the source, the destination and the predicate. Empty: the copy
+            is lowered by the target's passes.
     """
 
     whole_tile: ClassVar[bool] = False
+    issued_by: ClassVar[str] = ""
 
     @property
     def copy_bits(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -261,6 +262,16 @@ def _sides(src: Any, dst: Any) -> tuple[Any, Any]:
     return as_operand(src), as_operand(dst)
 
 
+def _issued(atom: CopyAtom, src: Any, dst: Any, pred: Any) -> bool:
+    """Issue a copy that its operation issues while tracing; return whether it is one."""
+    name = getattr(atom.operation, "issued_by", "")
+    if not name:
+        return False
+    module, _, function = name.partition(":")
+    getattr(importlib.import_module(module), function)(atom, src, dst, pred)
+    return True
+
+
 def copy_atom_call(atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
     """Run one copy instruction.
 
@@ -277,9 +288,12 @@ def copy_atom_call(atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: 
     """
     from flydsl.dialects import fly
 
+    chosen = _atom(atom, state)
+    if _issued(chosen, src, dst, pred):
+        return
     with located():
         source, target = _sides(src, dst)
-        fly.copy_atom_call(_atom(atom, state).value, source, target, _predicate(pred))
+        fly.copy_atom_call(chosen.value, source, target, _predicate(pred))
 
 
 def copy(atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
@@ -297,6 +311,9 @@ def copy(atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> No
     """
     from flydsl.dialects import fly
 
+    chosen = _atom(atom, state)
+    if _issued(chosen, src, dst, pred):
+        return
     with located():
         source, target = _sides(src, dst)
-        fly.copy(_atom(atom, state).value, source, target, _predicate(pred))
+        fly.copy(chosen.value, source, target, _predicate(pred))

@@ -44,7 +44,8 @@ def _facts(name: str, product: str) -> ArchFacts:
         fp8="ocp",
         matrix=GFX12_MATRIX,
         has=frozenset(
-            {"wmma", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle", "split-barrier"}
+            {"wmma", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle", "split-barrier",
+             "wave-id"}
         ),
     )
 

@@ -54,6 +54,7 @@ FACTS = ArchFacts(
             "split-barrier",
             "cluster",
             "tdm",
+            "wave-id",
             "bf16-cvt",
         }
     ),

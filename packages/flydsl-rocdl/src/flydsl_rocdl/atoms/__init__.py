@@ -13,6 +13,7 @@ from flydsl.dialects.atoms import register
 from flydsl_rocdl.atoms.buffers import BufferCopy
 from flydsl_rocdl.atoms.memory import BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans
 from flydsl_rocdl.atoms.mfma import MFMA, SMFMAC, MFMA_Scale
+from flydsl_rocdl.atoms.tensor import TDM, TiledTDM
 from flydsl_rocdl.atoms.wmma import SWMMAC, WMMA, WMMAScale
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "MFMA",
     "SMFMAC",
     "SWMMAC",
+    "TDM",
     "WMMA",
     "BufferAtomic",
     "BufferCopy",
@@ -28,10 +30,11 @@ __all__ = [
     "GlobalCopyLDS",
     "LDSReadTrans",
     "MFMA_Scale",
+    "TiledTDM",
     "WMMAScale",
 ]
 
-_COPIES = (BufferCopy, BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans)
+_COPIES = (BufferCopy, BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans, TDM, TiledTDM)
 MATRIX = (MFMA, MFMA_Scale, SMFMAC, WMMA, WMMAScale, SWMMAC)
 """Classes of matrix operations."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from flydsl.errors import TargetError, UserTypeError, UserValueError
@@ -12,7 +13,16 @@ from flydsl.expr.numeric import Int32, Numeric, as_numeric
 from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.target import RocdlTarget
 
-__all__ = ["amd_facts", "effect", "immediate", "intrinsic", "ir_i32", "operation", "word"]
+__all__ = [
+    "amd_facts",
+    "effect",
+    "immediate",
+    "intrinsic",
+    "ir_i32",
+    "operation",
+    "when",
+    "word",
+]
 
 
 def amd_facts(what: str) -> ArchFacts:
@@ -123,3 +133,16 @@ def word(what: str, value: object) -> tuple[IRValue, type[Numeric]]:
     if number.is_float:
         bits = emit("arith.bitcast", Int32.ir_type, (bits,))
     return bits, type(number)
+
+
+@contextmanager
+def when(condition: IRValue) -> Iterator[None]:
+    """Put what is traced inside the block under a condition (an i1)."""
+    session = require("when")
+    here = session.locations.here
+    guard = session.create("scf.if", (), (condition,), None, None, 2, here())
+    for number, region in enumerate(guard.regions):
+        with session.ir.InsertionPoint(region.blocks.append()):
+            if number == 0:
+                yield
+            session.create("scf.yield", (), (), None, None, 0, here())

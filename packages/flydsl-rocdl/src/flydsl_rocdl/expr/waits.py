@@ -26,6 +26,8 @@ _MERGED = (("vmcnt", ("loadcnt",)), ("lgkmcnt", ("dscnt", "kmcnt")), ("expcnt", 
 """Split counters that stand for each combined one."""
 _INTRINSICS = frozenset({"kmcnt", "samplecnt", "bvhcnt"})
 """Counters whose waits are no operations of the ROCDL dialect."""
+_INTO_LDS = frozenset({"asynccnt", "tensorcnt"})
+"""Counters of transfers that write LDS without registers."""
 
 
 def s_waitcnt(
@@ -94,6 +96,9 @@ def _split(counter: str, count: int) -> None:
         effect(f"amdgcn.s.wait.{counter}", (constant(session, "i16", number),))
         return
     operation(f"rocdl.s.wait.{counter}", count=f"{number} : i16")
+    if counter in _INTO_LDS:
+        # No instruction; the compiler must not have read before what arrives now.
+        operation("llvm.fence", ordering="4 : i64", syncscope='"wavefront"')
 
 
 def s_wait_loadcnt(count: int) -> None:

@@ -9,12 +9,13 @@ needs no rewriting.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flydsl.errors import CompilerBug, TargetError
 from flydsl_rocdl.passes import async_groups, intrinsics, lane_addresses, rules, wide
 from flydsl_rocdl.passes.builder import Builder, Value
+from flydsl_rocdl.passes.clusters import cluster_attributes
 from flydsl_rocdl.passes.lowering import RULES, Lowering, location_of, refuse
 from flydsl_rocdl.passes.pointers import llvm_pointer
 from flydsl_rocdl.target import RocdlTarget
@@ -54,10 +55,12 @@ def run(
         raise CompilerBug("unknown options of convert-fly-to-rocdl", code="FLY-B611", value=options)
     rules.load()
     context = module.context
+    clusters = cluster_attributes(module) if "cluster" in target.facts.has else {}
     for op in module.body.operations:
         if op.operation.name == "gpu.module":
             low = Lowering(target, Builder(context), op.operation, approximate=unsafe_fp_math)
-            _lower_module(low, waves_per_eu, flush_denormals)
+            passed = _passed(low, waves_per_eu, flush_denormals)
+            _lower_module(low, passed, clusters)
 
 
 def _functions(module: Any) -> Iterator[Any]:
@@ -66,11 +69,15 @@ def _functions(module: Any) -> Iterator[Any]:
             yield op.operation
 
 
-def _lower_module(low: Lowering, waves_per_eu: tuple[int, ...], flush_denormals: bool) -> None:
+def _lower_module(low: Lowering, passed: Sequence[str], clusters: Mapping[str, str]) -> None:
     low.b.at_module_end(low.module)
     for function in list(_functions(low.module)):
         low.block = _known_block(function)
-        _set_attributes(low, function, waves_per_eu, flush_denormals)
+        own = list(passed)
+        dims = clusters.get(str(function.attributes["sym_name"].value))
+        if dims is not None:
+            own.append(f'["amdgpu-cluster-dims", "{dims}"]')
+        _set_attributes(low, function, own)
         _lower_function(low, function)
     low.b.at_module_end(low.module)
     low.b.op(
@@ -86,15 +93,14 @@ def _known_block(function: Any) -> tuple[int, int, int] | None:
     return int(x), int(y), int(z)
 
 
-def _set_attributes(
-    low: Lowering, function: Any, waves_per_eu: tuple[int, ...], flush_denormals: bool
-) -> None:
-    """Record what the back end should know about a kernel."""
-    b = low.b
-    if low.block is None:
-        # Upstream would promise at most 256 threads by default.
-        limit = low.facts.max_threads_per_block
-        function.attributes["rocdl.flat_work_group_size"] = b.attribute(f'"1,{limit}"')
+def _passed(
+    low: Lowering, waves_per_eu: tuple[int, ...], flush_denormals: bool
+) -> Sequence[str]:
+    """Return the function attributes that the compile options ask for, as MLIR text.
+
+    Raises:
+        TargetError: No such occupancy exists.
+    """
     passed: list[str] = []
     if flush_denormals:
         passed.append('["denormal-fp-math-f32", "preserve-sign,preserve-sign"]')
@@ -103,10 +109,21 @@ def _set_attributes(
         if max(waves_per_eu) > highest or waves_per_eu[0] < 1:
             raise TargetError(
                 "waves_per_eu is out of range", code="FLY-T612", value=waves_per_eu,
-                allowed=f"1 to {highest} on {low.target.arch}", location=location_of(function),
+                allowed=f"1 to {highest} on {low.target.arch}",
+                location=next((location_of(f) for f in _functions(low.module)), None),
             )  # fmt: skip
         bounds = ",".join(str(n) for n in waves_per_eu)
         passed.append(f'["amdgpu-waves-per-eu", "{bounds}"]')
+    return passed
+
+
+def _set_attributes(low: Lowering, function: Any, passed: Sequence[str]) -> None:
+    """Record what the back end should know about a kernel."""
+    b = low.b
+    if low.block is None:
+        # Upstream would promise at most 256 threads by default.
+        limit = low.facts.max_threads_per_block
+        function.attributes["rocdl.flat_work_group_size"] = b.attribute(f'"1,{limit}"')
     if passed:
         function.attributes["passthrough"] = b.attribute(f"[{', '.join(passed)}]")
 
