@@ -57,6 +57,7 @@ class RaceCheck:
         self._waves = batch.state.waves
         self._machine = machine
         self._state = batch.state
+        self._group = batch.workgroup
         self._instructions = batch.program.instructions
         self._index = {i.pc: n for n, i in enumerate(self._instructions)}
         self.unit = 1 if any(_is_narrow(i) for i in self._instructions) else 4
@@ -88,7 +89,7 @@ class RaceCheck:
     def wrap(self, i: Instruction, step: Callable[[], Any]) -> Callable[[], Any]:
         """Return `step` with what it means for the shadow."""
         if of_cluster(i):
-            return step
+            return self._of_cluster(i, step)
         if i.name == "s_barrier":
             return self._counting(step, self._signals, self._passed)
         if i.name.startswith("s_barrier_signal"):
@@ -114,6 +115,18 @@ class RaceCheck:
             current = self._current()
             for count in counts:
                 np.add(count, current, out=count)
+            return step()
+
+        return run
+
+    def _of_cluster(self, i: Instruction, step: Callable[[], Any]) -> Callable[[], Any]:
+        """Count a cluster's barrier, at which one wave arrives for all of its workgroup."""
+        if i.name == "s_barrier_wait":
+            return self._counting(step, self._passed)
+
+        def run() -> Any:
+            arrived = np.unique(self._group[self._current()])
+            np.add(self._signals, np.isin(self._group, arrived), out=self._signals)
             return step()
 
         return run

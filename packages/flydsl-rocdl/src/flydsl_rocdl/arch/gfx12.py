@@ -44,8 +44,16 @@ def _facts(name: str, product: str) -> ArchFacts:
         fp8="ocp",
         matrix=GFX12_MATRIX,
         has=frozenset(
-            {"wmma", "dpp", "permlanex16", "row-xmask", "readlane", "ds-swizzle", "split-barrier",
-             "wave-id"}
+            {
+                "wmma",
+                "dpp",
+                "permlanex16",
+                "row-xmask",
+                "readlane",
+                "ds-swizzle",
+                "split-barrier",
+                "wave-id",
+            }
         ),
     )
 

@@ -102,7 +102,8 @@ class TiledTDM(CopyOp):
     Attributes:
         rank: Modes of the tensor.
         store: Whether it goes from LDS to memory.
-        num_warps: Waves that share a tile; with 1 each wave that executes the copy moves all of it.
+        num_warps: Waves that `tdm_partition` shares a tile between. A copy itself is done by each
+            wave that executes it.
         cache_modifier: Cache policy bits.
         bounded: Whether what is outside the tensor is left out.
         atomic_barrier: Arrive at an LDS barrier.

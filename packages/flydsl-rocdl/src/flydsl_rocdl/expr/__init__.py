@@ -2,16 +2,17 @@
 
 Waits and scheduling (`waits`, `scheduling`, `pipelining`), lane operations (`lanes`; `raw` has them
 under ROCDL's names with a result type first), buffer tensors (`buffers`), copies (`copies`), matrix
-operations (`matrix`), scopes of atomics (`scopes`), and one module per family (`cdna3` to `cdna5`,
-`rdna3`, `rdna4`). To add a function, write it in the module that fits, check the architecture
-through `access.amd_facts`, and export it here.
+operations (`matrix`), the tensor data mover (`tdm_ops`; `tensor_atoms` and `tensor_tiling` for
+copies), clusters (`cluster`), scopes of atomics (`scopes`), and one module per family (`cdna3` to
+`cdna5`, `rdna3`, `rdna4`). To add a function, write it in the module that fits, check the
+architecture through `access.amd_facts`, and export it here.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flydsl_rocdl.expr import cdna3, cdna4, cdna5, rdna3, rdna4
+from flydsl_rocdl.expr import cdna3, cdna4, cdna5, cluster, rdna3, rdna4, tdm_ops
 from flydsl_rocdl.expr.buffers import (
     BufferCopy,
     BufferCopy8b,
@@ -21,6 +22,16 @@ from flydsl_rocdl.expr.buffers import (
     BufferCopy128b,
     make_buffer_ptr,
     make_buffer_tensor,
+)
+from flydsl_rocdl.expr.cluster import (
+    cluster_barrier,
+    cluster_id_x,
+    cluster_id_y,
+    cluster_id_z,
+    cluster_workgroup_id_x,
+    cluster_workgroup_id_y,
+    cluster_workgroup_id_z,
+    wave_id,
 )
 from flydsl_rocdl.expr.copies import (
     BufferAtomic,
@@ -111,6 +122,14 @@ __all__ = [
     "cdna3",
     "cdna4",
     "cdna5",
+    "cluster",
+    "cluster_barrier",
+    "cluster_id_x",
+    "cluster_id_y",
+    "cluster_id_z",
+    "cluster_workgroup_id_x",
+    "cluster_workgroup_id_y",
+    "cluster_workgroup_id_z",
     "ds_bpermute",
     "get_buffer_rsrc",
     "iglp_opt",
@@ -151,9 +170,11 @@ __all__ = [
     "sched_group_barrier",
     "sched_mfma",
     "sched_vmem",
+    "tdm_ops",
     "update_dpp_word",
     "wait_asyncmark",
     "wave_barrier",
+    "wave_id",
 ]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
+from flydsl.expr.ambient import require
 from flydsl.expr.copying import CopyAtom, make_copy_atom
 from flydsl.expr.layouts import IntTupleValue
 from flydsl.expr.numeric import Boolean, Int32, Int64
@@ -14,6 +16,7 @@ from flydsl.expr.pointers import ptrtoint
 from flydsl.expr.tensors import Tensor
 from flydsl_rocdl.arch.tensor import EXTENTS, SIZES, STRIDES
 from flydsl_rocdl.atoms.tensor import TDM
+from flydsl_rocdl.expr.access import amd_facts
 from flydsl_rocdl.expr.cluster import wave_id
 from flydsl_rocdl.expr.tensor_tiles import (
     LdsRuns,
@@ -146,9 +149,8 @@ def make_tdm_atom(
         last = given.pop()
         if last is not None and known(last) != 1:
             raise _not_contiguous(last)
-    elif strides is None:
-        if known(given.pop()) != 1:
-            raise _not_contiguous(own[-1])
+    elif strides is None and known(given.pop()) != 1:
+        raise _not_contiguous(own[-1])
     if len(given) != rank - 1:
         raise UserValueError("every mode but the innermost has a stride", code="FLY-U655",
                              value=f"{len(given)} strides of {rank} modes")  # fmt: skip
@@ -294,8 +296,8 @@ def tile_descriptor(moved: Moved) -> Descriptor:
                 sizes[k] = lowest(part[k], left)
                 valid = Int32(valid) & Int32(Boolean(left > 0))
             if extents[k] is not None:
-                extents[k] = _positive(Int32(extents[k]) - offset)
-    bounds = [s if e is None else e for s, e in zip(sizes, extents, strict=True)]
+                extents[k] = Int32(extents[k]) - offset
+    bounds = [s if e is None else _nonnegative(e) for s, e in zip(sizes, extents, strict=True)]
     if runs.run and moved.store:  # what the hardware would take for the gap does not exist
         _check_store(runs, part)
         bounds[-1] = lowest(bounds[-1], part[-1])
@@ -311,7 +313,7 @@ def tile_descriptor(moved: Moved) -> Descriptor:
     }
     for k, (size, bound) in enumerate(zip(reversed(sizes), reversed(bounds), strict=True)):
         fields[SIZES[k]] = size
-        fields[EXTENTS[k]] = _nonnegative(bound)
+        fields[EXTENTS[k]] = bound
     for k, stride in enumerate(reversed(moved.strides[:-1])):
         fields[STRIDES[k]] = stride
     return descriptor(fields)
@@ -319,7 +321,7 @@ def tile_descriptor(moved: Moved) -> Descriptor:
 
 def _nonnegative(bound: Any) -> Any:
     number = known(bound)
-    return bound if number is None else max(0, number)
+    return _positive(bound) if number is None else max(0, number)
 
 
 def _lds_strides(moved: Moved) -> tuple[tuple[int, ...] | None, LdsRuns]:
@@ -357,7 +359,8 @@ def _own_part(moved: Moved, valid: Any) -> tuple[list[Any], Any]:
     """Return where this wave's part starts, by mode, and whether it has one."""
     waves, part = compute_warp_distribution(moved.tile, moved.waves)
     wave = wave_id()
-    valid = Int32(valid) & Int32(Boolean(wave < moved.waves))
+    if _most_waves() > moved.waves:
+        valid = Int32(valid) & Int32(Boolean(wave < moved.waves))
     where: list[Any] = [0] * len(waves)
     rest = wave & (moved.waves - 1)
     for k, own in _innermost_first(waves):
@@ -365,6 +368,15 @@ def _own_part(moved: Moved, valid: Any) -> tuple[list[Any], Any]:
             where[k] = Int32((rest & (own - 1)) * part[k])
             rest = Int32(rest >> own.bit_length() - 1)
     return where, valid
+
+
+def _most_waves() -> int:
+    """Return how many waves a workgroup has at most."""
+    facts = amd_facts("a tensor transfer")
+    kernel = require("a tensor transfer").kernel
+    block = None if kernel is None else kernel.block
+    threads = facts.max_threads_per_block if block is None else prod(block)
+    return -(-threads // facts.wave_size)
 
 
 def _innermost_first(values: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -381,4 +393,4 @@ def _dot(where: Sequence[Any], strides: Sequence[Any], kind: Any) -> Any:
 
 def _positive(value: Any) -> Int32:
     number = Int32(value)
-    return (number > 0).select(number, Int32(0))
+    return Int32((number > 0).select(number, Int32(0)))

@@ -93,9 +93,7 @@ def _known_block(function: Any) -> tuple[int, int, int] | None:
     return int(x), int(y), int(z)
 
 
-def _passed(
-    low: Lowering, waves_per_eu: tuple[int, ...], flush_denormals: bool
-) -> Sequence[str]:
+def _passed(low: Lowering, waves_per_eu: tuple[int, ...], flush_denormals: bool) -> Sequence[str]:
     """Return the function attributes that the compile options ask for, as MLIR text.
 
     Raises:
