@@ -7,4 +7,20 @@ other families need too are in `flydsl_rocdl.kernels`.
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from flydsl_kernels.moe.ops import (
+    Sorting,
+    moe_permute,
+    moe_reduce,
+    moe_sort,
+    moe_unpermute,
+    topk_gating,
+)
+
+__all__ = [
+    "Sorting",
+    "moe_permute",
+    "moe_reduce",
+    "moe_sort",
+    "moe_unpermute",
+    "topk_gating",
+]

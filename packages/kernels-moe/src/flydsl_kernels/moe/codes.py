@@ -7,4 +7,14 @@ from types import MappingProxyType
 
 __all__ = ["CODES"]
 
-CODES: Mapping[str, str] = MappingProxyType({})
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "FLY-C970": "There are more tokens than the kernels can number.",
+        "FLY-C971": "The number of experts, or of experts per token, is out of range.",
+        "FLY-C972": "Gating does not know this type of logits, scoring or factor.",
+        "FLY-C973": "The groups of experts do not divide them, or too many are chosen.",
+        "FLY-C974": "Sorted entries do not come in blocks of this size.",
+        "FLY-U970": "An array has another number of axes than the operation needs.",
+        "FLY-U971": "An array to write to does not have adjacent elements.",
+    }
+)

@@ -9,7 +9,13 @@ from flydsl.plugins.payloads import KernelEntry
 
 __all__ = ["flydsl_kernels"]
 
-_SUMMARIES: dict[str, str] = {}
+_SUMMARIES = {
+    "moe_permute": "rows of tokens copied to the order of their experts",
+    "moe_reduce": "sum of the rows of a token's experts",
+    "moe_sort": "pairs of token and expert in the order of experts, padded to blocks",
+    "moe_unpermute": "weighted sum of rows in the order of experts, per token",
+    "topk_gating": "the best experts of every token and their weights",
+}
 
 
 @hookimpl

@@ -2,4 +2,15 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from flydsl_kernels.moe.ops.gating import topk_gating
+from flydsl_kernels.moe.ops.rows import moe_permute, moe_reduce, moe_unpermute
+from flydsl_kernels.moe.ops.sorting import Sorting, moe_sort
+
+__all__ = [
+    "Sorting",
+    "moe_permute",
+    "moe_reduce",
+    "moe_sort",
+    "moe_unpermute",
+    "topk_gating",
+]

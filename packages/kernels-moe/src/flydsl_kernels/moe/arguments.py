@@ -1,0 +1,69 @@
+"""Checks of arguments beyond those that all families share (`flydsl.ext.arrays`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from flydsl.errors import UserValueError
+from flydsl.ext import arrays
+
+__all__ = ["as_int32", "check_array", "check_rank", "check_written"]
+
+
+def check_rank(array: Any, rank: int, what: str) -> None:
+    """Check the number of axes of an argument.
+
+    Raises:
+        UserValueError: It has another one.
+    """
+    if len(array.shape) != rank:
+        raise UserValueError(
+            f"{what} has another number of axes than the operation needs",
+            code="FLY-U970",
+            value=tuple(array.shape),
+            allowed=f"{rank} axes",
+        )
+
+
+def check_array(
+    array: Any, shape: Sequence[int], dtypes: Collection[str], like: Any, what: str
+) -> Any:
+    """Check library, device, shape and element type of an argument.
+
+    Returns:
+        The argument, its elements adjacent in row-major order; a copy if they are not.
+
+    Raises:
+        UserError: One of these is not as the operation needs it.
+    """
+    arrays.check_same_library(array, like, what)
+    arrays.check_shape(array, shape, what)
+    arrays.check_dtype(array, dtypes, what)
+    return arrays.contiguous(array)
+
+
+def check_written(
+    array: Any, shape: Sequence[int], dtypes: Collection[str], like: Any, what: str
+) -> Any:
+    """Check an argument that is written to, and return it; see `check_array`.
+
+    Raises:
+        UserError: Also if its elements are not adjacent in row-major order.
+    """
+    found = check_array(array, shape, dtypes, like, what)
+    if not arrays.shares_memory(found, array):
+        raise UserValueError(
+            f"{what} cannot be written in place",
+            code="FLY-U971",
+            value=arrays.strides(array),
+            allowed="elements adjacent in row-major order",
+        )
+    return found
+
+
+def as_int32(array: Any) -> Any:
+    """Return an array of integers or booleans as int32."""
+    if arrays.is_torch(array):
+        return array.int()
+    return array.astype("int32")

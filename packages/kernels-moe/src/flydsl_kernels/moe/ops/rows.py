@@ -1,0 +1,145 @@
+"""`moe_permute`, `moe_unpermute` and `moe_reduce`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl.ext import arrays
+from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
+from flydsl_kernels.moe.ops.sorting import Sorting
+from flydsl_kernels.moe.selection import RowsPlan
+
+__all__ = ["moe_permute", "moe_reduce", "moe_unpermute", "permute", "sum_rows"]
+
+ROW_TYPES = ("float32", "float16", "bfloat16")
+VECTOR_BYTES = 16
+COPIED_TYPES = (*ROW_TYPES, "int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz")
+
+
+def permute(x: Any, ids: Any, out: Any, stream: Any = None) -> None:
+    """Copy the row of every entry's token to `out`; see `moe_permute`."""
+    from flydsl_kernels.moe.device.rows import launch_permute
+
+    if x.itemsize == 1:
+        x, out = arrays.as_bytes(x), arrays.as_bytes(out)
+    if out.shape[0] and x.shape[1]:
+        launch_permute(x, ids, out, RowsPlan(VECTOR_BYTES // x.itemsize), stream)
+
+
+def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None) -> Any:
+    """Copy rows of tokens to the order of their experts.
+
+    Args:
+        x: (T, C) rows; contiguous, else they are copied first.
+        sorting: What `moe_sort` returned.
+        out: Where to write; default: a new array.
+        stream: Where to launch; default: the current stream.
+
+    Returns:
+        (entries, C): row i is that of the token of entry i, or zero.
+
+    Raises:
+        UserError: Arguments of other libraries, shapes or types than these.
+    """
+    check_rank(x, 2, "x")
+    x = check_array(x, (sorting.tokens, x.shape[1]), COPIED_TYPES, sorting.ids, "x")
+    shape, dtype = (int(sorting.ids.shape[0]), int(x.shape[1])), arrays.dtype_name(x)
+    result = arrays.empty(shape, dtype, x) if out is None else out
+    permute(x, sorting.ids, check_written(result, shape, (dtype,), x, "out"), stream)
+    return result
+
+
+def sum_rows(
+    x: Any, places: Any, weights: Any, out: Any, gathered: bool, stream: Any = None
+) -> None:
+    """Sum the rows of every token.
+
+    Args:
+        x: (R, C) rows.
+        places: (T, k) int32 or None; -1 where there is no row.
+        weights: (T, k) float32 or None.
+        out: (T, C).
+        gathered: Whether `places` numbers the rows; else rows are in the order of the pairs.
+        stream: Where to launch.
+    """
+    from flydsl_kernels.moe.device.rows import launch_combine
+
+    tokens, columns = (int(extent) for extent in out.shape)
+    if not tokens or not columns:
+        return
+    slots = int(x.shape[0]) // tokens if places is None else int(places.shape[1])
+    plan = RowsPlan(
+        VECTOR_BYTES // x.itemsize, places is not None, gathered, weights is not None
+    )  # fmt: skip
+    some = x if places is None else places
+    launch_combine(x, some, some if weights is None else weights, out, slots, plan, stream)
+
+
+def moe_unpermute(
+    rows: Any, sorting: Sorting, weights: Any = None, *, out: Any = None, stream: Any = None
+) -> Any:
+    """Sum the rows of every token, times its weights, in f32 and in the order of slots.
+
+    Args:
+        rows: (entries, C) rows in the order of `sorting`.
+        sorting: What `moe_sort` returned.
+        weights: (T, k) float32; default: all 1.
+        out: (T, C) of a type of rows, to write to; default: a new array of `rows`' type.
+        stream: Where to launch; default: the current stream.
+
+    Returns:
+        (T, C); pairs whose expert is not here count as 0.
+
+    Raises:
+        UserError: Arguments of other libraries, shapes or types than these.
+    """
+    check_rank(rows, 2, "rows")
+    shape = (int(sorting.ids.shape[0]), int(rows.shape[1]))
+    rows = check_array(rows, shape, ROW_TYPES, sorting.ids, "rows")
+    return _summed(rows, sorting.places, weights, out, True, stream)
+
+
+def moe_reduce(
+    rows: Any, places: Any = None, weights: Any = None, *, out: Any = None, stream: Any = None
+) -> Any:
+    """Sum the rows of every token's slots, times its weights, in f32 and in the order of slots.
+
+    Args:
+        rows: (T, k, C).
+        places: (T, k) int32 such as `Sorting.places`: slots with -1 are left out, whatever their
+            rows hold; default: none is.
+        weights: (T, k) float32; default: all 1.
+        out: (T, C) of a type of rows, to write to; default: a new array of `rows`' type.
+        stream: Where to launch; default: the current stream.
+
+    Returns:
+        (T, C).
+
+    Raises:
+        UserError: Arguments of other libraries, shapes or types than these.
+    """
+    check_rank(rows, 3, "rows")
+    tokens, slots, columns = (int(extent) for extent in rows.shape)
+    rows = check_array(rows, (tokens, slots, columns), ROW_TYPES, rows, "rows")
+    if places is not None:
+        places = check_array(places, (tokens, slots), ("int32",), rows, "places")
+    flat = rows.reshape(tokens * slots, columns)
+    if places is None and weights is None and not tokens:
+        return arrays.empty((0, columns), arrays.dtype_name(rows), rows) if out is None else out
+    return _summed(flat, places, weights, out, False, stream, (tokens, slots))
+
+
+def _summed(
+    rows: Any, places: Any, weights: Any, out: Any, gathered: bool, stream: Any,
+    pairs: tuple[int, int] | None = None,
+) -> Any:  # fmt: skip
+    if pairs is None:
+        pairs = tuple(int(extent) for extent in places.shape)  # type: ignore[assignment]
+    assert pairs is not None
+    if weights is not None:
+        weights = check_array(weights, pairs, ("float32",), rows, "weights")
+    shape = (pairs[0], int(rows.shape[1]))
+    result = arrays.empty(shape, arrays.dtype_name(rows), rows) if out is None else out
+    sum_rows(rows, places, weights, check_written(result, shape, ROW_TYPES, rows, "out"), gathered,
+             stream)  # fmt: skip
+    return result

@@ -1,0 +1,137 @@
+"""Chooses how the routing is divided among threads: `select_gating` and `select_sort`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flydsl_kernels.moe.problem import GatingProblem, SortProblem
+
+__all__ = ["GatingPlan", "RowsPlan", "SortPlan", "select_gating", "select_sort"]
+
+BLOCK = 256
+LEAST_LANES = 16
+"""Lanes of a token at least: as many as experts can be chosen, since lane i keeps the i-th."""
+MOST_LANES = 32
+"""Lanes of a token at most: every target's wave has that many."""
+SOME_EXPERTS = 4
+"""Experts of a lane, while there are lanes."""
+ONE_GROUP_PAIRS = 8192
+"""Pairs that one workgroup sorts alone."""
+CHUNK = 8192
+"""Pairs that one of several workgroups sorts."""
+COUNTS = 8192
+"""Counts in LDS, one per wave of 32 lanes and expert: 32 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatingPlan:
+    """What the gating kernel is compiled for.
+
+    Attributes:
+        experts: Number of experts.
+        chosen: Experts chosen per token.
+        lanes: Lanes of a wave that share a token; a power of two.
+        each: Experts of a lane: neighbours, except past the last expert.
+        scoring: ``softmax`` or ``sigmoid``.
+        renormalise: Divide the weights by their sum.
+        biased: Choose by score plus bias.
+        groups: Groups of experts.
+        top_groups: Groups chosen from.
+        pair_scores: A group's score is the sum of its two best, not its best.
+        scale: Factor of the weights.
+        block: Threads of a workgroup.
+    """
+
+    experts: int
+    chosen: int
+    lanes: int
+    each: int
+    scoring: str
+    renormalise: bool
+    biased: bool
+    groups: int
+    top_groups: int
+    pair_scores: bool
+    scale: float
+    block: int = BLOCK
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a workgroup."""
+        return self.block // self.lanes
+
+
+@dataclass(frozen=True, slots=True)
+class SortPlan:
+    """What the sorting kernels are compiled for.
+
+    Attributes:
+        experts: Number of experts.
+        slots: Experts per token.
+        unit: Entries of a block.
+        block: Threads of a workgroup; each of its waves has a part of the pairs.
+        chunk: Pairs of a workgroup.
+        phases: Whether several workgroups sort, in three launches.
+        masked: Whether a mask says which experts are here.
+        counted: Whether the number of tokens is in device memory.
+    """
+
+    experts: int
+    slots: int
+    unit: int
+    block: int
+    chunk: int
+    phases: bool
+    masked: bool
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPlan:
+    """What a kernel on whole rows is compiled for.
+
+    Attributes:
+        vector: Elements of one load.
+        placed: Whether a number per pair says where its row is, or with -1 that it has none.
+        gathered: Whether that number is the row; else rows are in the order of the pairs.
+        weighted: Whether rows are multiplied by the weights of the pairs.
+        block: Threads of a workgroup.
+    """
+
+    vector: int
+    placed: bool = False
+    gathered: bool = False
+    weighted: bool = False
+    block: int = BLOCK
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
+
+
+def select_gating(problem: GatingProblem) -> GatingPlan:
+    """Return the plan for a problem; every valid problem has one."""
+    wanted = max(_power_of_two(-(-problem.experts // SOME_EXPERTS)), _power_of_two(problem.groups))
+    lanes = min(MOST_LANES, max(LEAST_LANES, wanted))
+    return GatingPlan(
+        problem.experts, problem.chosen, lanes, -(-problem.experts // lanes), problem.scoring,
+        problem.renormalise, problem.biased, problem.groups, problem.top_groups, problem.biased,
+        float(problem.scale),
+    )  # fmt: skip
+
+
+def select_sort(problem: SortProblem, masked: bool = False, counted: bool = False) -> SortPlan:
+    """Return the plan for a problem; of the number of pairs it depends on the size class only.
+
+    Args:
+        problem: What is to be computed.
+        masked: Whether a mask says which experts are here.
+        counted: Whether the number of tokens is in device memory.
+    """
+    phases = problem.pairs > ONE_GROUP_PAIRS
+    most = COUNTS // _power_of_two(problem.experts) * 32
+    block = min(most, 1024 if problem.pairs > 1024 else 256)
+    chunk = CHUNK if phases else ONE_GROUP_PAIRS
+    return SortPlan(
+        problem.experts, problem.slots, problem.unit, block, chunk, phases, masked, counted
+    )
