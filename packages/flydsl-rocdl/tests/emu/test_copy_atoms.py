@@ -221,65 +221,6 @@ def test_a_loop_over_two_buffers(arch: str) -> None:
     assert np.array_equal(out, np.roll(a.reshape(5, 256).sum(0), -1))
 
 
-@flyc.kernel
-def _transpose(a: fx.Tensor, out: fx.Tensor, atom_op: fx.Constexpr, dtype: fx.Constexpr) -> None:
-    lane = fx.thread_idx.x
-    count = fx.const_expr(atom_op.bits // atom_op.granularity)
-    storage = fx.SharedAllocator().allocate(fx.Array[dtype, 64 * count], alignment=1024)
-    flat = fx.make_view(storage.ptr, fx.make_layout(64 * count, 1))
-    lds = fx.logical_divide(flat, fx.make_layout(count, 1))
-    rows = fx.logical_divide(a, fx.make_layout(count, 1))
-    value = fx.make_rmem_tensor(count, dtype)
-    wide = fx.make_copy_atom(fx.UniversalCopy(atom_op.bits), dtype)
-    fx.copy_atom_call(wide, fx.slice(rows, (None, lane)), value)
-    fx.copy_atom_call(wide, value, fx.slice(lds, (None, lane)))
-    fx.barrier()
-    atom = fx.make_copy_atom(atom_op, dtype)
-    fx.copy_atom_call(atom, fx.slice(lds, (None, lane)), value)
-    fx.copy_atom_call(wide, value, fx.slice(fx.logical_divide(out, fx.make_layout(count, 1)),
-                                            (None, lane)))  # fmt: skip
-
-
-@flyc.jit
-def _launch_transpose(a: fx.Tensor, out: fx.Tensor, atom: fx.Constexpr, dt: fx.Constexpr) -> None:
-    _transpose(a, out, atom, dt).launch(grid=(1,), block=(64, 1, 1))
-
-
-@pytest.mark.parametrize(
-    ("granularity", "dtype", "host"),
-    [(16, fx.Float16, np.float16), (16, fx.BFloat16, ml_dtypes.bfloat16),
-     (8, fx.Int8, np.int8), (8, fx.Float8E4M3FN, ml_dtypes.float8_e4m3fn)],
-)  # fmt: skip
-def test_transposing_reads(granularity: int, dtype: Any, host: Any) -> None:
-    atom = fx.rocdl.cdna4.LDSReadTrans(granularity, 64)
-    count = 64 // granularity
-    generator = np.random.default_rng(granularity)
-    a = generator.integers(-100, 100, 64 * count).astype(host)
-    out = np.zeros_like(a)
-    with scope(FLYDSL_TARGET="gfx950"):
-        _launch_transpose(a, out, atom, dtype)
-    values = a.reshape(4, count, 16)
-    assert np.array_equal(out.reshape(4, 16, count), values.transpose(0, 2, 1))
-    source, target = atom.src_tv(granularity), atom.dst_tv(granularity)
-    for lane in range(16):
-        for v in range(count):
-            assert source((lane, v)) == lane * count + v
-            assert target((lane, (0, v))) == lane + 16 * v
-
-
-def test_transposing_reads_elsewhere_are_refused() -> None:
-    a = np.zeros(256, np.float16)
-    atom = fx.rocdl.cdna4.LDSReadTrans16_64b()
-    for arch in ("gfx942", "gfx1100", "gfx1201"):
-        with scope(FLYDSL_TARGET=arch, COMPILE_ONLY=True), pytest.raises(TargetError) as caught:
-            flyc.compile(_launch_transpose, a, a, atom, fx.Float16)
-        assert caught.value.code == "FLY-T637"
-    with pytest.raises(UserError):
-        fx.rocdl.cdna4.LDSReadTrans(16, 128)
-    with pytest.raises(UserError):
-        fx.make_copy_atom(atom, fx.Float32)
-
-
 CLASSES = {
     "i32": (fx.Int32, np.int32), "ui32": (fx.Uint32, np.uint32), "i64": (fx.Int64, np.int64),
     "ui64": (fx.Uint64, np.uint64), "f32": (fx.Float32, np.float32),

@@ -11,7 +11,13 @@ from types import MappingProxyType
 
 from flydsl.dialects.atoms import register
 from flydsl_rocdl.atoms.buffers import BufferCopy
-from flydsl_rocdl.atoms.memory import BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans
+from flydsl_rocdl.atoms.memory import (
+    BufferAtomic,
+    BufferCopyLDS,
+    GlobalCopyLDS,
+    GlobalLoadTrans,
+    LDSReadTrans,
+)
 from flydsl_rocdl.atoms.mfma import MFMA, SMFMAC, MFMA_Scale
 from flydsl_rocdl.atoms.tensor import TDM, TiledTDM
 from flydsl_rocdl.atoms.wmma import SWMMAC, WMMA, WMMAScale
@@ -28,13 +34,17 @@ __all__ = [
     "BufferCopy",
     "BufferCopyLDS",
     "GlobalCopyLDS",
+    "GlobalLoadTrans",
     "LDSReadTrans",
     "MFMA_Scale",
     "TiledTDM",
     "WMMAScale",
 ]
 
-_COPIES = (BufferCopy, BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans, TDM, TiledTDM)
+_COPIES = (
+    BufferCopy, BufferAtomic, BufferCopyLDS, GlobalCopyLDS, LDSReadTrans, GlobalLoadTrans, TDM,
+    TiledTDM,
+)  # fmt: skip
 MATRIX = (MFMA, MFMA_Scale, SMFMAC, WMMA, WMMAScale, SWMMAC)
 """Classes of matrix operations."""
 

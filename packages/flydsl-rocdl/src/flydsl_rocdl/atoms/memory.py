@@ -1,4 +1,4 @@
-"""Buffer atomics, loads from memory straight into LDS, and transposing LDS reads."""
+"""Buffer atomics, loads from memory straight into LDS, and transposing loads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from flydsl.errors import UserValueError
 from flydsl.layout import Layout
 from flydsl_rocdl.arch.memory import INTEGER_ATOMICS
 
-__all__ = ["BufferAtomic", "BufferCopyLDS", "GlobalCopyLDS", "LDSReadTrans"]
+__all__ = ["BufferAtomic", "BufferCopyLDS", "GlobalCopyLDS", "GlobalLoadTrans", "LDSReadTrans"]
 
-_TRANSPOSES = ((4, 64), (6, 96), (8, 64), (16, 64))
-_LANES = 16
+_TRANSPOSES = (
+    (4, 64, 16), (6, 96, 16), (8, 64, 16), (16, 64, 16), (16, 128, 8), (8, 64, 8),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,30 +125,33 @@ class GlobalCopyLDS(_ToLds):
 
 
 @dataclass(frozen=True, slots=True)
-class LDSReadTrans(CopyOp):
-    """A read from LDS that transposes the values of 16 lanes.
+class _Transposing(CopyOp):
+    """A load after which lanes hold each other's values.
 
-    Lane i of 16 gives the address of `bits` / `granularity` values; of the values of all lanes, one
-    after the other, it gets those with numbers i, i + 16, i + 32, ….
+    Each lane gives the address of `bits` / `granularity` values. With groups of 16 lanes, lane i
+    gets, of the values of all of them one after the other, those with numbers i, i + 16, i + 32, ….
+    With groups of 8 lane i gets those with numbers i, i + 8, …; with values of 8 bits, two groups
+    work together: the first gets the values of lanes 0 to 3 and 8 to 11, the second the others'.
 
     Attributes:
         granularity: Bits of one value.
         bits: Bits per lane.
+        group: 16 on CDNA4, 8 on CDNA5 and RDNA4.
 
     Raises:
         UserError: There is no such instruction.
     """
 
-    prefix: ClassVar[str] = "lds_read_trans"
     granularity: int
     bits: int
+    group: int = 16
 
     def __post_init__(self) -> None:
-        if (self.granularity, self.bits) not in _TRANSPOSES:
+        if (self.granularity, self.bits, self.group) not in _TRANSPOSES:
             raise UserValueError(
-                "no transposing LDS read has these widths", code="FLY-U637",
-                value=(self.granularity, self.bits),
-                allowed="(4, 64), (6, 96), (8, 64), (16, 64)",
+                "no transposing load has these widths", code="FLY-U637",
+                value=(self.granularity, self.bits, self.group),
+                allowed=", ".join(map(str, _TRANSPOSES)),
             )  # fmt: skip
 
     @property
@@ -162,9 +166,13 @@ class LDSReadTrans(CopyOp):
                 f"{self} moves values of {self.granularity} bits", code="FLY-U637", value=val_bits
             )
 
+    @property
+    def _lanes(self) -> int:
+        return 8 if (self.granularity, self.group) == (16, 8) else 16
+
     def thr_layout(self) -> Layout:
-        """Return the 16 lanes."""
-        return Layout(_LANES, 1)
+        """Return the lanes that hand values around."""
+        return Layout(self._lanes, 1)
 
     def ref_tv(self, val_bits: int) -> Layout:
         """Return where the values land: see the class."""
@@ -173,8 +181,26 @@ class LDSReadTrans(CopyOp):
     def src_tv(self, val_bits: int) -> Layout:
         """Return which values each lane addresses."""
         count = self.values(val_bits)
-        return Layout((_LANES, count), (count, 1))
+        return Layout((self._lanes, count), (count, 1))
 
     def dst_tv(self, val_bits: int) -> Layout:
         """Return which values each lane gets."""
-        return Layout((_LANES, (1, self.values(val_bits))), (1, (1, _LANES)))
+        lanes, count = self._lanes, self.values(val_bits)
+        if (self.granularity, self.group) == (8, 8):
+            return Layout(((8, 2), (4, 2)), ((1, 32), (8, 64)))
+        return Layout((lanes, (1, count)), (1, (1, lanes)))
+
+
+@dataclass(frozen=True, slots=True)
+class LDSReadTrans(_Transposing):
+    """A read from LDS that transposes; see the base class."""
+
+    prefix: ClassVar[str] = "lds_read_trans"
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalLoadTrans(_Transposing):
+    """A load from global memory that transposes; see the base class."""
+
+    prefix: ClassVar[str] = "global_load_trans"
+    group: int = 8

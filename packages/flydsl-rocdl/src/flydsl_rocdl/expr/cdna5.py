@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from flydsl_rocdl.atoms import memory
 from flydsl_rocdl.atoms.tensor import TDM
+from flydsl_rocdl.expr.copies import GlobalLoadTrans
 from flydsl_rocdl.expr.matrix import WMMAScale
 from flydsl_rocdl.expr.tensor_atoms import make_tdm_atom
 from flydsl_rocdl.expr.tensor_tiling import (
@@ -14,6 +16,10 @@ from flydsl_rocdl.expr.tensor_tiling import (
 
 __all__ = [
     "TDM",
+    "GlobalLoadTrans",
+    "LDSReadTrans",
+    "LDSReadTrans8_64b",
+    "LDSReadTrans16_128b",
     "TensorLoad",
     "TensorStore",
     "WMMAScale",
@@ -21,3 +27,18 @@ __all__ = [
     "make_tiled_tdm_atom",
     "tdm_partition",
 ]
+
+
+def LDSReadTrans(granularity: int, bits: int) -> memory.LDSReadTrans:  # noqa: N802
+    """Return the transposing read of `bits` bits per lane in values of `granularity` bits."""
+    return memory.LDSReadTrans(granularity, bits, 8)
+
+
+def LDSReadTrans8_64b() -> memory.LDSReadTrans:  # noqa: N802
+    """Return ``LDSReadTrans(8, 64)``."""
+    return LDSReadTrans(8, 64)
+
+
+def LDSReadTrans16_128b() -> memory.LDSReadTrans:  # noqa: N802
+    """Return ``LDSReadTrans(16, 128)``."""
+    return LDSReadTrans(16, 128)

@@ -27,6 +27,7 @@ __all__ = [
     "BufferCopyLDS128b",
     "BufferLoadAsyncLDS",
     "GlobalLoadAsyncLDS",
+    "GlobalLoadTrans",
     "LDSReadTrans",
     "get_buffer_rsrc",
     "s_buffer_load",
@@ -105,9 +106,20 @@ def GlobalLoadAsyncLDS(bits: int, cache_modifier: int = 0) -> memory.GlobalCopyL
     return memory.GlobalCopyLDS(bits, cache_modifier)
 
 
-def LDSReadTrans(granularity: int, bits: int) -> memory.LDSReadTrans:  # noqa: N802
-    """Return the transposing read of `bits` bits per lane in values of `granularity` bits."""
-    return memory.LDSReadTrans(granularity, bits)
+def LDSReadTrans(granularity: int, bits: int, group: int = 16) -> memory.LDSReadTrans:  # noqa: N802
+    """Return the transposing read of `bits` bits per lane in values of `granularity` bits.
+
+    Args:
+        granularity: Bits of a value.
+        bits: Bits per lane.
+        group: 16 for the reads of CDNA4, 8 for those of CDNA5.
+    """
+    return memory.LDSReadTrans(granularity, bits, group)
+
+
+def GlobalLoadTrans(granularity: int, bits: int) -> memory.GlobalLoadTrans:  # noqa: N802
+    """Return the transposing load of `bits` bits per lane from global memory."""
+    return memory.GlobalLoadTrans(granularity, bits)
 
 
 def get_buffer_rsrc(ptr: Any) -> IRValue:

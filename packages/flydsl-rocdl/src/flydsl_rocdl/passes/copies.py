@@ -93,14 +93,14 @@ def copy_atom_call(low: Lowering, op: Any) -> list[Value]:
         return _into_lds(call, name, int(parameters[0]), int(parameters[1]))
     if name == "buffer_atomic":
         return _buffer_atomic(call, parameters)
-    if name == "lds_read_trans":
-        return _transposed(call, (int(parameters[0]), int(parameters[1])))
+    if name in ("lds_read_trans", "global_load_trans"):
+        return _transposed(call, name, parameters)
     if name == "universal_atomic":
         return _atomic(call, argument.rstrip(">"))
     raise refuse(
         op, f"the copy operation {text} has no lowering for AMD GPUs", code="FLY-T633",
         allowed="universal_copy, universal_atomic, buffer_copy, buffer_atomic, buffer_copy_lds,"
-        " global_copy_lds, lds_read_trans",
+        " global_copy_lds, lds_read_trans, global_load_trans",
     )  # fmt: skip
 
 
@@ -255,15 +255,18 @@ def _buffer_atomic(call: _Call, parameters: list[str]) -> list[Value]:
     return _conditional(call.low, call.predicate, body, [])
 
 
-def _transposed(call: _Call, widths: tuple[int, int]) -> list[Value]:
-    _check_spaces(call, "a transposing LDS read", "shared", "registers")
+def _transposed(call: _Call, name: str, parameters: list[str]) -> list[Value]:
+    granularity, bits, group = (int(x) for x in parameters)
+    space = "shared" if name == "lds_read_trans" else "global"
+    _check_spaces(call, "this transposing load", space, "registers")
     kind = call.from_memory
     assert kind is not None
     otherwise: list[Value] = []
     if call.predicate is not None:
         old = call.target if call.target is not None else _zero(call.low, call.op.results[0].type)
         otherwise = [old]
-    body = partial(dma.transposing_read, call.low, call.op, call.source, kind, widths)
+    body = partial(dma.transposing_read, call.low, call.op, call.source, kind,
+                   (granularity, bits, group))  # fmt: skip
     return _conditional(call.low, call.predicate, body, otherwise)
 
 

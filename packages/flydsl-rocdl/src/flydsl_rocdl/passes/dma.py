@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl_rocdl.arch.memory import buffer_atomics, cache_bits, lds_dma_bits, lds_transposes
+from flydsl_rocdl.arch.memory import (
+    buffer_atomics,
+    cache_bits,
+    lds_dma_bits,
+    lds_transposes,
+    memory_transposes,
+)
 from flydsl_rocdl.passes.async_groups import LDS_SCOPE
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.descriptors import parts
@@ -171,27 +177,32 @@ def _wave_address(low: Lowering, op: Any, target: Value, size: int) -> Value:
 
 
 def transposing_read(
-    low: Lowering, op: Any, pointer: Value, kind: PointerType, widths: tuple[int, int]
+    low: Lowering, op: Any, pointer: Value, kind: PointerType, widths: tuple[int, int, int]
 ) -> list[Value]:
-    """Read from LDS, transposing the values of 16 lanes.
+    """Read from LDS or global memory, transposing the values of some lanes.
 
     Raises:
-        TargetError: The architecture has no such instruction, or the source is not in LDS.
+        TargetError: The architecture has no such instruction.
     """
     b = low.b
-    known = lds_transposes(low.facts)
+    shared = kind.space == "shared"
+    known = (lds_transposes if shared else memory_transposes)(low.facts)
     if widths not in known:
+        what = "LDS read" if shared else "load from memory"
         raise refuse(
-            op, f"{low.facts.name} has no transposing LDS read of {widths[0]}-bit values",
+            op, f"{low.facts.name} has no transposing {what} of {widths[0]}-bit values"
+            f" in groups of {widths[2]} lanes",
             code="FLY-T637",
-            allowed=", ".join(f"{g} bits, {n} per lane" for g, n in known) or "none",
+            allowed=", ".join(f"{g} bits, {n} per lane, groups of {w}" for g, n, w in known)
+            or "none",
         )  # fmt: skip
-    if kind.space != "shared":
-        raise refuse(op, f"a transposing LDS read cannot read {kind.space} memory",
-                     code="FLY-T633", allowed="shared memory")  # fmt: skip
-    granularity, bits = widths
-    words = b.type("vector<4xi16>" if granularity == 16 else f"vector<{bits // 32}xi32>")
-    name = f"rocdl.ds.read.tr{granularity}.b{bits}"
-    loaded = b.value(name, words, (pointer,))
+    granularity, bits, group = widths
+    half = f"vector<{bits // 16}xi16>"
+    words = b.type(half if granularity == 16 else f"vector<{bits // 32}xi32>")
+    if group == 16:
+        loaded = b.value(f"rocdl.ds.read.tr{granularity}.b{bits}", words, (pointer,))
+    else:
+        name = f"ds.load.tr{granularity}.b{bits}" if shared else f"global.load.tr.b{bits}"
+        loaded = b.intrinsic(f"amdgcn.{name}", words, (pointer,)).result
     result = op.results[0].type
     return [b.cast(b.bitcast(loaded, b.type(storage(str(result)))), result)]
