@@ -7,4 +7,6 @@ other families need too are in `flydsl_rocdl.kernels`.
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from flydsl_kernels.attention.ops import flash_attention
+
+__all__ = ["flash_attention"]

@@ -1,4 +1,7 @@
-"""Stable error codes of this family, 940 to 969; `flydsl.diagnostics` explains the scheme."""
+"""Stable error codes of this family, 940 to 969; `flydsl.diagnostics` explains the scheme.
+
+Flash attention has 940 to 954, decoding and positions the others.
+"""
 
 from __future__ import annotations
 
@@ -7,4 +10,25 @@ from types import MappingProxyType
 
 __all__ = ["CODES"]
 
-CODES: Mapping[str, str] = MappingProxyType({})
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "FLY-C940": "Attention does not take this element type.",
+        "FLY-C941": "A head has a number of elements that the attention kernels do not take.",
+        "FLY-C942": "Heads of q are no multiple of the heads of k and v.",
+        "FLY-C943": "Keys cannot be divided into this many parts.",
+        "FLY-C944": "Pages have a number of keys that the attention kernels do not take.",
+        "FLY-C945": "Flash attention has no kernel for this architecture and element type.",
+        "FLY-C946": "The architecture computes with the other flavour of 8-bit floats.",
+        "FLY-C947": "Pages of this element type have no vectorised layout.",
+        "FLY-U940": "An array cannot be repeated to the extents of the scores.",
+        "FLY-U941": "Pages have no such layout, or there are no pages.",
+        "FLY-U942": "Pages are given without the number of keys of each sequence.",
+        "FLY-U943": "The scale of scores is not positive and finite.",
+        "FLY-U944": "A window is no pair.",
+        "FLY-U945": "Starts of packed sequences do not rise from 0 to the number of rows.",
+        "FLY-U946": "An array has another number of axes than attention needs.",
+        "FLY-U947": "Units are given for elements that are no 8-bit floats.",
+        "FLY-U948": "Arguments of packed sequences exclude or lack each other.",
+        "FLY-U949": "Lengths of sequences or their pages do not fit the keys.",
+    }
+)

@@ -9,7 +9,9 @@ from flydsl.plugins.payloads import KernelEntry
 
 __all__ = ["flydsl_kernels"]
 
-_SUMMARIES: dict[str, str] = {}
+_SUMMARIES = {
+    "flash_attention": "attention of queries to keys and values, dense, packed or paged",
+}
 
 
 @hookimpl

@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from flydsl_kernels.attention.ops.flash_attention import flash_attention
+
+__all__ = ["flash_attention"]

@@ -1,0 +1,116 @@
+"""Brings the arguments of attention into the forms that kernels take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl.errors import UserValueError
+from flydsl.ext.arrays import (
+    as_bytes,
+    check_dtype,
+    check_same_library,
+    check_shape,
+    contiguous,
+    dtype_name,
+    is_torch,
+    strides,
+)
+
+__all__ = ["address", "as_rows", "broadcast", "indices", "scales", "written_in_place"]
+
+_FURTHEST = 1 << 22
+"""Elements between rows of a tile, so that offsets within it fit 32 bits."""
+_CHUNK = 8
+
+
+def address(array: Any) -> int:
+    """Return the address of an array's first element."""
+    if is_torch(array):
+        return int(array.data_ptr())
+    return int(array.__array_interface__["data"][0])
+
+
+def as_rows(array: Any) -> Any:
+    """Return q, k or v as kernels read it, copied if its rows cannot be loaded in chunks.
+
+    Rows are contiguous, and chunks of 8 elements of them aligned. Elements of 8 bits are bytes.
+    """
+    if is_torch(array):
+        array = array.detach()
+    step = strides(array)
+    good = (
+        step[-1] == 1
+        and all(s >= 0 and s % _CHUNK == 0 for s in step[:-1])
+        and all(s <= _FURTHEST for s in step[1:-1])
+        and address(array) % (_CHUNK * array.itemsize) == 0
+    )
+    if not good:
+        array = contiguous(array)
+        if array.shape[-1] and address(array) % (_CHUNK * array.itemsize):
+            array = array.clone() if is_torch(array) else array.copy()
+    return as_bytes(array) if dtype_name(array).startswith("float8") else array
+
+
+def written_in_place(array: Any) -> bool:
+    """Return whether kernels can write rows of an array in chunks of 4 elements."""
+    step = strides(array)
+    return (
+        step[-1] == 1
+        and all(s >= 0 and s % 4 == 0 for s in step[:-1])
+        and address(array) % (4 * array.itemsize) == 0
+    )
+
+
+def indices(array: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:
+    """Return an int32 array of indices, contiguous.
+
+    Raises:
+        UserError: It is of another library, type or shape.
+    """
+    check_same_library(array, like, what)
+    check_dtype(array, ("int32",), what)
+    check_shape(array, shape, what)
+    return contiguous(array)
+
+
+def broadcast(array: Any, shape: tuple[int, ...], what: str) -> Any:
+    """Return a view of an array repeated to a shape, leading axes of one added.
+
+    Raises:
+        UserValueError: The shapes do not fit.
+    """
+    have = (1,) * (len(shape) - len(array.shape)) + tuple(int(n) for n in array.shape)
+    fits = len(have) == len(shape) and all(n in (1, m) for n, m in zip(have, shape, strict=True))
+    if not fits:
+        raise UserValueError(
+            f"{what} does not fit the scores",
+            code="FLY-U940",
+            value=tuple(array.shape),
+            allowed=f"{shape}, where any extent may be 1 and leading ones absent",
+        )
+    if is_torch(array):
+        return array.detach().reshape(have).expand(shape)
+    import numpy as np
+
+    return np.broadcast_to(array.reshape(have), shape)
+
+
+def scales(value: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:
+    """Return f32 units per batch and head from a number or an array that is broadcast.
+
+    Raises:
+        UserError: It is of another library, type or shape.
+    """
+    if value is None or isinstance(value, (int, float)):
+        number = 1.0 if value is None else float(value)
+        if is_torch(like):
+            import torch
+
+            value = torch.full((1,), number, dtype=torch.float32, device=like.device)
+        else:
+            import numpy as np
+
+            value = np.full((1,), number, np.float32)
+    check_same_library(value, like, what)
+    check_dtype(value, ("float32",), what)
+    return broadcast(value, shape, what)

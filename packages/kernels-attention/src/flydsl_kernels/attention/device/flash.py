@@ -1,0 +1,243 @@
+"""The forward kernel: softmax(scale Q Kᵀ) V for a block of queries per workgroup."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.expr.vector import vector_alias
+from flydsl_kernels.attention.device.arguments import FlashArguments
+from flydsl_kernels.attention.device.block import own_block, own_lane
+from flydsl_kernels.attention.device.matrix import ELEMENTS, PIECE, UNITS
+from flydsl_kernels.attention.device.rows import buffer_rows, head_rows, within
+from flydsl_kernels.attention.device.scores import (
+    adjusted,
+    head_scale,
+    own_rows,
+    visible,
+)
+from flydsl_kernels.attention.device.softmax import (
+    LEAST,
+    across_halves,
+    exponentials,
+    largest_of,
+    raised,
+)
+from flydsl_kernels.attention.device.tiles import own_tiles
+from flydsl_kernels.attention.problem import FlashProblem
+from flydsl_kernels.attention.selection import FlashPlan, select_flash
+from flydsl_rocdl.expr.access import amd_facts
+
+__all__ = ["launch_flash"]
+
+_LN_2 = math.log(2.0)
+
+
+def load_queries(tiles: Any) -> list[list[Any]]:
+    """Return the operands of the lane's queries: per block of rows, the pieces of a row."""
+    a, plan, lane, block = tiles.a, tiles.plan, tiles.lane, tiles.block
+    unit, element = UNITS[plan.unit], ELEMENTS[plan.element]
+    source = head_rows(a.q, block.batch, block.base_q, block.head, plan.d_qk)
+    rows = plan.waves * plan.columns * unit.rows
+    buffer = buffer_rows(source, block.first, fx.min(block.length_q - block.first, rows))
+    stride, out = source.stride.to(fx.Int32), []
+    vector = vector_alias(element, (8,))
+    for column in fx.range_constexpr(plan.columns):
+        row = (lane.wave * plan.columns + column) * unit.rows + lane.column
+        pieces = []
+        for piece in fx.range_constexpr(plan.wide_qk // PIECE):
+            parts = []
+            for part in fx.range_constexpr(unit.chunks):
+                chunk = 2 * piece + (part if unit.copies else lane.half)
+                offset = row * stride + chunk * 8
+                if plan.wide_qk != plan.d_qk:
+                    offset = within(chunk < plan.d_qk // 8, offset)
+                parts.append((buffer + offset).load(vector))
+            pieces.append(parts[0] if len(parts) == 1 else parts[0].shuffle(parts[1], range(16)))
+        out.append(pieces)
+    return out
+
+
+def scores_of(tiles: Any, queries: list[list[Any]]) -> list[list[Any]]:
+    """Return K Qᵀ of the tile in LDS: per block of queries, the blocks of keys."""
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
+    out: list[list[Any]] = [[] for _ in queries]
+    for row in fx.range_constexpr(0, plan.tile, unit.rows):
+        sums = [zero] * len(queries)
+        for piece in fx.range_constexpr(plan.wide_qk // PIECE):
+            keys = tiles.key_piece(row, piece)
+            sums = [
+                unit.multiply(keys, mine[piece], total)
+                for mine, total in zip(queries, sums, strict=True)
+            ]
+        for found, total in zip(out, sums, strict=True):
+            found.append(total)
+    return out
+
+
+def weigh(tiles: Any, weights: list[list[Any]], parts: list[list[Any]]) -> list[list[Any]]:
+    """Return parts + Vᵀ Pᵀ of the tile in LDS.
+
+    Args:
+        tiles: The tile.
+        weights: Per block of queries, the operands of the tile's pieces.
+        parts: Per block of queries, the blocks of the result.
+    """
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    parts = [list(mine) for mine in parts]
+    for piece in fx.range_constexpr(plan.tile // PIECE):
+        for number, row in enumerate(fx.range_constexpr(0, plan.wide_v, unit.rows)):
+            values = tiles.value_piece(row, piece)
+            for mine, own in zip(weights, parts, strict=True):
+                own[number] = unit.multiply(values, mine[piece], own[number])
+    return parts
+
+
+def step(
+    tiles: Any, queries: Any, state: list[Any], first: Any, rows: list[Any], masked: bool
+) -> list[Any]:
+    """Return the state after the tile in LDS, which starts at key `first`.
+
+    Args:
+        tiles: The tile.
+        queries: Operands of the queries.
+        state: As in `raised`.
+        first: First key of the tile.
+        rows: The lane's rows.
+        masked: Whether some rows do not see all of the tile.
+    """
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    scale = head_scale(tiles.a, plan, tiles.block)
+    scores = scores_of(tiles, queries)
+    starts = range(0, plan.tile, unit.rows)
+    keys = [first + start + tiles.lane.half * unit.group for start in starts]
+    if plan.bias or plan.alibi:
+        scores = [
+            [adjusted(tiles, x, key, row, scale) for x, key in zip(mine, keys, strict=True)]
+            for mine, row in zip(scores, rows, strict=True)
+        ]
+        scale = fx.Float32(1.0)
+    if masked:
+        scores = [
+            [visible(tiles, x, key, row) for x, key in zip(mine, keys, strict=True)]
+            for mine, row in zip(scores, rows, strict=True)
+        ]
+    tops = [largest_of([x for block in mine for x in block]) for mine in scores]
+    state = raised(state, tops, scale, plan)
+    made = [
+        exponentials(mine, column[0], scale, tiles)
+        for mine, column in zip(scores, state, strict=True)
+    ]
+    parts = weigh(tiles, [pieces for _, pieces in made], [column[2] for column in state])
+    return [
+        (column[0], column[1] + total, part)
+        for column, (total, _), part in zip(state, made, parts, strict=True)
+    ]
+
+
+@flyc.jit
+def passes(
+    tiles: Any, queries: Any, carried: tuple[Any, Any], span: Any, rows: list[Any], masked: bool
+) -> tuple[Any, Any]:
+    """Return (state, share) after the tiles from span[0] to span[1].
+
+    The tile at the start is in the registers `share`; that at the end will be.
+    """
+    state, share = carried
+    for first in range(span[0], span[1], tiles.plan.tile):
+        fx.rocdl.lds_barrier()
+        tiles.store(share)
+        fx.rocdl.lds_barrier()
+        share = tiles.load(first + tiles.plan.tile)
+        state = step(tiles, queries, state, first, rows, masked)
+    return state, share
+
+
+@flyc.jit
+def finish(tiles: Any, row: Any, state: Any) -> None:
+    """Write a row of the result, and the logarithm of its sum."""
+    a, plan, unit, block = tiles.a, tiles.plan, UNITS[tiles.plan.unit], tiles.block
+    reference, total, parts = state
+    total = total + across_halves(total, unit)
+    if fx.const_expr(plan.sink):
+        own = fx.rocdl.read_first_lane(a.sink[block.head].to(fx.Float32)) * (1.0 / _LN_2)
+        grown = fx.maxnumf(reference, own)
+        factor = fx.math.exp2(reference - grown)
+        total = total * factor + fx.math.exp2(own - grown)
+        parts, reference = [part * factor for part in parts], grown
+    nothing = total == 0.0
+    factor = fx.arith.select(nothing, fx.Float32(0.0), fx.Float32(1.0) / total)
+    if fx.const_expr(plan.byte):
+        factor = factor * a.scale_v[block.sequence, block.kv_head]
+    target = head_rows(a.o, block.out, block.base_q, block.head, plan.d_v)
+    if row.number < block.length_q:
+        start = target.start + row.number.to(fx.Int64) * target.stride
+        store_row(tiles, start, [part * factor for part in parts])
+        if fx.const_expr(plan.lse):
+            value = (reference + fx.math.log2(total)) * _LN_2
+            value = fx.arith.select(nothing, fx.Float32(float("-inf")), value)
+            place = (
+                block.out.to(fx.Int64) * a.lse.stride[0]
+                + block.head.to(fx.Int64) * a.lse.stride[1]
+                + (block.base_q + row.number).to(fx.Int64) * a.lse.stride[2]
+            )
+            (a.lse.iter + place).store(value)
+
+
+@flyc.jit
+def store_row(tiles: Any, start: Any, parts: list[Any]) -> None:
+    """Store the lane's elements of a row, rounded to the result's type."""
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    for number, part in enumerate(parts):
+        scaled = part.to(start.element)
+        for register in fx.range_constexpr(0, unit.registers, unit.group):
+            element = number * unit.rows + unit.row(register)
+            place = element + tiles.lane.half * unit.group
+            piece = scaled.shuffle(scaled, range(register, register + unit.group))
+            if fx.const_expr(element + 2 * unit.group <= plan.d_v) or place < plan.d_v:
+                (start + place).store(piece)
+
+
+@flyc.kernel
+def flash_kernel(a: FlashArguments, blocks: fx.Int32, plan: fx.Constexpr[FlashPlan]) -> None:
+    """O = softmax(scale Q Kᵀ) V for the rows of a workgroup."""
+    unit = UNITS[plan.unit]
+    lane, block = own_lane(unit), own_block(a, blocks, plan)
+    if block.first < block.length_q:
+        tiles = own_tiles(a, plan, lane, block)
+        queries, rows = load_queries(tiles), own_rows(tiles)
+        zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
+        state = [
+            (fx.Float32(LEAST), fx.Float32(0.0), [zero] * (plan.wide_v // unit.rows)) for _ in rows
+        ]
+        carried = (state, tiles.load(block.begin))
+        if fx.const_expr(plan.left):
+            span = (block.begin, block.whole_begin)
+            carried = passes(tiles, queries, carried, span, rows, True)
+        span = (block.whole_begin, block.whole_end)
+        carried = passes(tiles, queries, carried, span, rows, False)
+        span = (block.whole_end, block.end)
+        carried = passes(tiles, queries, carried, span, rows, True)
+        for row, found in zip(rows, carried[0], strict=True):
+            finish(tiles, row, found)
+
+
+@flyc.jit
+def launch_flash(
+    a: FlashArguments, problem: fx.Constexpr[FlashProblem], longest: fx.Int32, stream: fx.Stream
+) -> None:
+    """Launch a workgroup per block of queries, head, sequence and part of the keys.
+
+    The architecture that is compiled for decides how many queries a block has.
+    """
+    plan = select_flash(problem, amd_facts("flash_attention"))
+    unit = UNITS[plan.unit]
+    rows = plan.waves * plan.columns * unit.rows
+    blocks = (longest + (rows - 1)) // rows
+    groups = blocks * a.q.shape[2] * a.sequences * plan.splits
+    flash_kernel(a, blocks, plan).launch(
+        grid=(groups,), block=(plan.waves * unit.lanes,), stream=stream
+    )

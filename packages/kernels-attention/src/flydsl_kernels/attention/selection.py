@@ -1,0 +1,141 @@
+"""Chooses how attention is computed: `select_flash`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flydsl.errors import ConfigError
+from flydsl_kernels.attention.problem import FlashProblem
+from flydsl_rocdl.arch import ArchFacts
+
+__all__ = ["FlashPlan", "select_flash"]
+
+_UNITS = {
+    "mfma-16": ("mfma.f32.32x32x16.bf16",),
+    "mfma-8": ("mfma.f32.32x32x8bf16.1k",),
+    "wmma": ("wmma.f32.16x16x16.bf16",),
+}
+_BYTE_UNITS = {
+    "mfma-fp8": ("mfma.f32.32x32x16.fp8.fp8",),
+    "wmma-fp8": ("wmma.f32.16x16x16.fp8.fp8",),
+}
+_FLAVOURS = {"fnuz": "float8_e4m3fnuz", "ocp": "float8_e4m3fn"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlashPlan:
+    """What a forward kernel is compiled for.
+
+    Attributes:
+        unit: Matrix instruction, a key of `device.matrix.UNITS`.
+        element: Element type of q, k and v.
+        d_qk: Elements of a row of q and k, a multiple of 8.
+        d_v: Elements of a row of v and of the result, a multiple of 8.
+        waves: Waves of a workgroup.
+        columns: Blocks of `Unit.rows` queries that a wave has.
+        tile: Keys of a tile.
+        left: Whether a row sees no keys further to the left than a run-time distance.
+        right: The same for the right.
+        varlen: Whether sequences are packed, and found by their cumulative lengths.
+        lengths: Whether the number of keys of each sequence is in an array.
+        page: Keys of a page, 0 where keys are not paged.
+        vectorised: Whether pages have chunks of keys next to each other.
+        bias: Whether a bias is added to the scores.
+        alibi: Whether scores fall with the distance.
+        sink: Whether the denominator has a term of its own per head.
+        splits: Parts of the keys that different workgroups take.
+        lse: Whether the logarithm of the sum is written.
+    """
+
+    unit: str
+    element: str
+    d_qk: int
+    d_v: int
+    waves: int
+    columns: int
+    tile: int = 64
+    left: bool = False
+    right: bool = False
+    varlen: bool = False
+    lengths: bool = False
+    page: int = 0
+    vectorised: bool = False
+    bias: bool = False
+    alibi: bool = False
+    sink: bool = False
+    splits: int = 1
+    lse: bool = False
+
+    @property
+    def wide_qk(self) -> int:
+        """`d_qk` rounded up to the depth and width of the products."""
+        return -(-self.d_qk // 32) * 32
+
+    @property
+    def wide_v(self) -> int:
+        """`d_v` rounded up likewise."""
+        return -(-self.d_v // 32) * 32
+
+    @property
+    def byte(self) -> bool:
+        """Whether elements have 8 bits."""
+        return self.element.startswith("float8")
+
+    @property
+    def raised_by(self) -> int:
+        """Power of two that the largest weight has when a reference is set."""
+        return 3 if self.byte else 0
+
+    @property
+    def limit(self) -> int:
+        """Power of two that no weight exceeds."""
+        return 7 if self.byte else 8
+
+
+def _unit(problem: FlashProblem, facts: ArchFacts) -> str:
+    """Return the fastest matrix instruction of an architecture.
+
+    Raises:
+        ConfigError: It has none for this element type.
+    """
+    known = {shape.intrinsic for shape in facts.matrix}
+    units = _BYTE_UNITS if problem.byte else _UNITS
+    for name, needed in units.items():
+        if known.issuperset(needed):
+            copies = "11" if "wmma-copies" in facts.has else "12"
+            return f"{name}-{copies}" if name == "wmma" else name
+    raise ConfigError(
+        "flash attention of this element type has no kernel for this architecture",
+        code="FLY-C945",
+        value=f"{problem.dtype} on {facts.name}",
+        allowed="architectures with one of " + ", ".join(n for u in units.values() for n in u),
+    )
+
+
+def select_flash(problem: FlashProblem, facts: ArchFacts) -> FlashPlan:
+    """Return the plan for a problem.
+
+    Args:
+        problem: The problem.
+        facts: The architecture.
+
+    Raises:
+        ConfigError: The architecture cannot, and what it can.
+    """
+    unit = _unit(problem, facts)
+    if problem.byte and problem.dtype != _FLAVOURS[facts.fp8]:
+        raise ConfigError(
+            "the architecture computes with the other flavour of 8-bit floats",
+            code="FLY-C946",
+            value=f"{problem.dtype} on {facts.name}",
+            allowed=_FLAVOURS[facts.fp8],
+            hint="the same bits mean other values; convert the arrays",
+        )
+    plan = FlashPlan(
+        unit, problem.dtype, problem.d_qk, problem.d_v, waves=4,
+        columns=1 if unit.startswith("mfma") else 2, left=problem.left >= 0,
+        right=problem.right >= 0, varlen=problem.varlen, lengths=problem.lengths,
+        page=problem.page, vectorised=problem.vectorised, bias=problem.bias,
+        alibi=problem.alibi, sink=problem.sink, splits=problem.splits, lse=problem.lse,
+    )  # fmt: skip
+    return replace(plan, sink=False, lse=True) if plan.splits > 1 else plan
