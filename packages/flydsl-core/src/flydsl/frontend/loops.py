@@ -227,7 +227,7 @@ def _annotations(session: Session, spec: RangeSpec, unsigned: bool) -> dict[str,
         wish = "full = true" if spec.unroll_full else f"count = {spec.unroll} : i32"
         if spec.unroll == 1:
             wish = "disable = true"
-        attributes["llvm.loop_annotation"] = session.ir.Attribute.parse(
+        attributes["loop_annotation"] = session.ir.Attribute.parse(
             f"#llvm.loop_annotation<unroll = <{wish}>>"
         )
     return attributes

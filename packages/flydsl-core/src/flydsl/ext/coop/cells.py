@@ -11,7 +11,7 @@ from flydsl.expr import gpu
 from flydsl.expr.ambient import require
 from flydsl.expr.numeric import Boolean, Numeric, Uint8
 from flydsl.expr.shared import scratch, scratch_turn
-from flydsl.expr.storage import Array, ArrayType
+from flydsl.expr.storage import Array, ArrayType, StructStorage
 from flydsl.expr.vector import Vector, vector_alias
 from flydsl.ext.coop.parts import Shape, describe, rebuilt, split
 
@@ -36,13 +36,14 @@ class Cells:
         self._fresh = fresh
 
     @classmethod
-    def of(cls, value: Any, count: int, storage: Array | None) -> Cells:
+    def of(cls, value: Any, count: int, storage: Any) -> Cells:
         """Return places for values like `value`.
 
         Args:
             value: Numbers and vectors, in any structure.
             count: How many.
-            storage: An array to use; None takes an allocation that such calls of the kernel share.
+            storage: An array, or a struct of one per part; None takes an allocation that such
+                calls of the kernel share.
 
         Raises:
             UserTypeError: The storage does not fit, or a part cannot be stored.
@@ -50,15 +51,21 @@ class Cells:
         parts, shape = split(value)
         kinds = [_stored_kind(part) for part in parts]
         if storage is None:
-            turn, fresh = scratch_turn((describe(parts), count))
+            # One turn for all parts: values that share some of them only share nothing.
+            key = (describe(parts), count)
+            turn, fresh = scratch_turn(key)
             arrays = [
-                scratch((repr(kind), count, index, turn), ArrayType(kind, count))
+                scratch((*key, index, turn), ArrayType(kind, count))
                 for index, kind in enumerate(kinds)
             ]
             return cls(arrays, parts, shape, fresh)
         given: Any = storage
-        fits = isinstance(given, Array) and len(kinds) == 1
-        if not fits or repr(storage.kind.element) != repr(kinds[0]) or len(storage) < count:
+        own = _arrays(given)
+        fits = len(own) == len(kinds) and all(
+            repr(array.kind.element) == repr(kind) and len(array) >= count
+            for array, kind in zip(own, kinds, strict=False)
+        )
+        if not fits:
             raise UserTypeError(
                 "the storage does not fit the values",
                 code="FLY-U284",
@@ -66,7 +73,7 @@ class Cells:
                 allowed=f"at least {count} elements of {describe(parts)}",
                 hint="allocate the SharedStorage of the operation, or leave storage out",
             )
-        return cls([storage], parts, shape, False)
+        return cls(own, parts, shape, False)
 
     def begin(self) -> None:
         """Wait until no thread reads what was in the places before."""
@@ -86,6 +93,14 @@ class Cells:
             for array, kind in zip(self._arrays, self._kinds, strict=True)
         ]
         return rebuilt(self._shape, loaded)
+
+
+def _arrays(storage: Any) -> list[Array]:
+    """Return the arrays that shared memory given to an operation consists of."""
+    if isinstance(storage, StructStorage):
+        fields = [getattr(storage, f.name) for f in storage.kind.fields if not f.constexpr]
+        return [field for field in fields if isinstance(field, Array)]
+    return [storage] if isinstance(storage, Array) else []
 
 
 def _stored_kind(part: Any) -> Any:

@@ -24,6 +24,7 @@ __all__ = [
     "is_items",
     "items_of",
     "lane_in_group",
+    "lanes_present",
     "like_given",
     "linear_thread",
     "reduce_lanes",
@@ -99,7 +100,7 @@ def _block() -> tuple[int, int, int] | None:
     return None if session.kernel is None else session.kernel.block
 
 
-def _present(width: int, valid_items: Any) -> Any:
+def lanes_present(width: int, valid_items: Any) -> Any:
     """Return how many lanes of the group hold values; None for all of them."""
     block = _block()
     if block is not None:
@@ -211,7 +212,7 @@ def warp_reduce(value: Any, op: Any, *, width: Any = None, valid_items: Any = No
         UserError: The operation, width or value does not fit.
     """
     lanes, how = group_width(width), operation(op)
-    return reduce_lanes(fold_items(value, how), how, lanes, _present(lanes, valid_items))
+    return reduce_lanes(fold_items(value, how), how, lanes, lanes_present(lanes, valid_items))
 
 
 def warp_sum(value: Any, *, width: Any = None, valid_items: Any = None) -> Any:
@@ -342,7 +343,7 @@ def _scan(value: Any, op: Any, width: Any, init: Any, wanted: str) -> Scan:
         found = spread(items, how, place, start, init)
     if "total" not in wanted:
         return found
-    present = _present(lanes, None)
+    present = lanes_present(lanes, None)
     last: Any = lanes - 1 if present is None else present - 1
     return replace(found, total=shuffled(found.inclusive[-1], last, lanes, "idx"))
 
