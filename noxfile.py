@@ -58,6 +58,15 @@ def workspace(session: nox.Session) -> None:
 
 
 @nox.session
+def nightly(session: nox.Session) -> None:
+    """Run what takes too long for every change."""
+    _install(session, "test", "torch")
+    folders = [f"packages/{package}/tests" for package in PACKAGES]
+    session.run("pytest", "-n", "auto", "-m", "nightly", *folders, "tools/tests")
+    session.run("pytest", "-n", "auto", "--all-forms", "packages/flydsl-emu/tests/unit/semantics")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style, formatting, budgets, declared dependencies and changelog fragments."""
     _install(session, "lint")

@@ -24,24 +24,28 @@ from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.testing import InstructionBench
 
 
+_ALL = 1 << 30
+
+
 @pytest.fixture(scope="session", autouse=True)
 def replayed(request: pytest.FixtureRequest, code_cache: Path) -> Iterator[None]:
     """Execute on the JIT tier what tests execute on the numpy tier: bits must agree.
 
-    One form of each mnemonic in the normal run, all of them in the nightly one.
+    One form of each mnemonic in the normal run, all of them with ``--all-forms``.
     """
-    nightly = request.config.getoption("-m") == "nightly"
+    forms = _ALL if request.config.getoption("--all-forms") else 1
     recorder = Recorder()
     with recorder.recording():
         yield
     if JitTier.available():
         library = Library(CodeCache(code_cache), 0)
-        differences = recorder.differences(library, 1 << 30 if nightly else 1)
+        differences = recorder.differences(library, forms)
         assert not differences, "\n".join(differences[:40])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--list-opcodes", default="", help="write the opcodes of all tests to a file")
+    parser.addoption("--all-forms", action="store_true", help="replay every form on the JIT tier")
 
 
 def declared(item: pytest.Item) -> set[str]:

@@ -259,10 +259,10 @@ def test_inline_accumulator() -> None:
     for arch in ("gfx1100", "gfx1201"):
         scene = Scene(arch)
         scene.bench.state.vector[A : C + 8] = 0
-        count = 8 if arch == "gfx1100" else 4
-        for name, operand, want in (
-            ("v_wmma_f32_16x16x16_f16", Operand("f", 0, 8, 2.0), 0x40000000),
-            ("v_wmma_i32_16x16x16_iu8", Operand("i", 0, 8, -3), 0xFFFFFFFD),
+        copies = 2 if arch == "gfx1100" else 1
+        for name, count, operand, want in (
+            ("v_wmma_f32_16x16x16_f16", 4 * copies, Operand("f", 0, 8, 2.0), 0x40000000),
+            ("v_wmma_i32_16x16x16_iu8", 2 * copies, Operand("i", 0, 8, -3), 0xFFFFFFFD),
         ):
             a = Operand("v", A, count), Operand("v", B, count)
             scene.bench.execute(
