@@ -24,7 +24,7 @@ __all__ = ["DiskCache", "Entry", "disk_cache"]
 _MEBIBYTE = 1 << 20
 
 _MAGIC = b"FLYDSL\x00\x01"
-_HEAD = struct.Struct("<8s32sI")
+_HEAD, _LENGTH = struct.Struct("<8s32sI"), struct.Struct("<I")
 _SUFFIX = ".entry"
 _TOUCH_SECONDS = 3600.0
 """How stale the time of last use may be: a write per hit would be most of a hit's cost."""
@@ -69,19 +69,22 @@ class DiskCache:
 
     def fetch(self, key: str) -> bytes | None:
         """Return the payload stored under `key`, or None; a damaged entry is removed."""
-        path = self._path(key)
+        # Plain text and descriptors: a launch out of the cache fetches several entries.
+        path = f"{self.root}/{key[:2]}/{key}{_SUFFIX}"
         try:
-            data = path.read_bytes()
+            with open(path, "rb", buffering=0) as file:
+                used = os.fstat(file.fileno()).st_mtime
+                data = file.read()
         except OSError:
             return None
-        parts = _parts(data)
-        if parts is None:
-            self._remove(path)
+        length = _header_length(data)
+        if length is None:
+            self._remove(Path(path))
             return None
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
+        if time.time() - used > _TOUCH_SECONDS:
+            with contextlib.suppress(OSError):
                 os.utime(path)
-        return parts[1]
+        return data[_HEAD.size + length :]
 
     def store(self, key: str, payload: bytes, header: Mapping[str, str]) -> bool:
         """Store a payload; return whether that was possible (the folder may be read-only)."""
@@ -89,7 +92,7 @@ class DiskCache:
 
         text = json.dumps(dict(header), sort_keys=True).encode()
         rest = text + payload
-        digest = hashlib.sha256(struct.pack("<I", len(text)) + rest).digest()
+        digest = hashlib.sha256(_LENGTH.pack(len(text)) + rest).digest()
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,9 +135,9 @@ class DiskCache:
         """Yield every sound entry."""
         for path, size, used in self._files():
             with contextlib.suppress(OSError):
-                parts = _parts(path.read_bytes())
-                if parts is not None:
-                    yield Entry(path.name.removesuffix(_SUFFIX), path, size, used, parts[0])
+                header = _header(path.read_bytes())
+                if header is not None:
+                    yield Entry(path.name.removesuffix(_SUFFIX), path, size, used, header)
 
     def verify(self) -> tuple[int, int]:
         """Remove every damaged entry; return how many are sound and how many were removed."""
@@ -194,13 +197,23 @@ def disk_cache() -> DiskCache:
     return DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get() * _MEBIBYTE)
 
 
-def _parts(data: bytes) -> tuple[dict[str, str], bytes] | None:
-    """Return the header and payload of an entry's bytes, or None if they are damaged."""
+def _header_length(data: bytes) -> int | None:
+    """Return the length of an entry's header, or None if the entry's bytes are damaged."""
     if len(data) < _HEAD.size:
         return None
     magic, digest, length = _HEAD.unpack_from(data)
-    rest = data[_HEAD.size :]
-    if magic != _MAGIC or hashlib.sha256(struct.pack("<I", length) + rest).digest() != digest:
+    # The length is part of what the digest covers, and the last field before the rest.
+    content = memoryview(data)[_HEAD.size - _LENGTH.size :]
+    if magic != _MAGIC or hashlib.sha256(content).digest() != digest:
         return None
-    header: dict[str, str] = json.loads(rest[:length])
-    return header, rest[length:]
+    found: int = length
+    return found
+
+
+def _header(data: bytes) -> dict[str, str] | None:
+    """Return the header of an entry's bytes, or None if they are damaged."""
+    length = _header_length(data)
+    if length is None:
+        return None
+    header: dict[str, str] = json.loads(data[_HEAD.size :][:length])
+    return header

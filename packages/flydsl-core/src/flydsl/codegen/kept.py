@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from flydsl.caching import compiler_fingerprint, disk_cache
 from flydsl.codegen.machine_code import MachineCode, host_triple
@@ -13,6 +15,7 @@ from flydsl.config import core as settings
 __all__ = ["kept_host"]
 
 _ENTRY = struct.Struct("<Q")
+_OWN = Path(__file__).parent
 
 
 def kept_host(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
@@ -20,8 +23,8 @@ def kept_host(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
 
     Args:
         symbol: The function to call; different code has different symbols.
-        llvm_ir: Returns the module. What it returns may change only with this package's sources,
-            which the compiler's fingerprint covers.
+        llvm_ir: Returns the module. What it returns may change only with the sources of this
+            package, of `flydsl.runtime` and of the package that the function is defined in.
 
     Raises:
         TargetError: Code cannot be made for this kind of host.
@@ -30,7 +33,9 @@ def kept_host(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
     if not settings.ENABLE_CACHE.get():
         return _compiled(symbol, llvm_ir)
     triple = host_triple()
-    parts = ("host", compiler_fingerprint(), triple, symbol)
+    home = Path(sys.modules[llvm_ir.__module__].__file__ or "").parent
+    folders = (str(_OWN), str(_OWN.parent / "runtime"), str(home))
+    parts = ("host", compiler_fingerprint(folders), triple, symbol)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     store = disk_cache()
     kept = store.fetch(key)

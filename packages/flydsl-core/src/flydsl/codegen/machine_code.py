@@ -14,6 +14,7 @@ import platform
 import struct
 import sys
 from dataclasses import dataclass
+from functools import cache
 
 from flydsl.errors import CompilerBug, TargetError
 
@@ -157,6 +158,7 @@ class _Mapping:
         self._unmap(self.base, self.length)
 
 
+@cache
 def _libc() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p

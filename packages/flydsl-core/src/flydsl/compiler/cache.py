@@ -29,6 +29,7 @@ class FunctionCache:
         live: What the generated front reads; see `flydsl.compiler.dispatch`.
         front: The generated front, once there is one.
         hints: Compile hints stored on the function by ``flyc.compile[hints](function)``.
+        compiled: Whether this process has compiled anything for the launcher.
         hits, misses: Look-ups of artifacts so far (launches through the front do not look up).
     """
 
@@ -37,6 +38,7 @@ class FunctionCache:
         self.live = Live()
         self.front: Callable[..., object] | None = None
         self.hints: Mapping[str, object] = {}
+        self.compiled = False
         self.hits = 0
         self.misses = 0
         self._artifacts: dict[CompileKey, Artifact] = {}

@@ -149,8 +149,8 @@ def make_direct(
         target: What to launch.
         implicit_stream: Append the current stream to the argument block.
         check_static: Compare compile-time values too; otherwise those arguments are ignored. Of
-            integers and strings only the type is compared: whoever found the closure has looked it
-            up by equal values.
+            all but tuples and floats only the type is compared: whoever found the closure has
+            looked it up by equal values.
     """
     layout = argument_format(specs, implicit_stream)
     if struct.calcsize(layout) > BLOCK_BYTES:
@@ -217,9 +217,10 @@ def _record(
         if not check_static:
             return [Kind.IGNORE, 0, 0]
         kept.append(spec.static)
-        if type(spec.static) in (int, bool, str):
+        if not isinstance(spec.static, (tuple, float)):
             return [Kind.IGNORE, id(type(spec.static)), 0]
-        # The same object: another one may be equal, which the Python closure finds out.
+        # The same object: of another one that is equal, 1.0 may be 1 and 0.0 be -0.0, which the
+        # Python closure finds out.
         return [Kind.SAME, 0, id(spec.static)]
     native = spec.native
     if native is None:

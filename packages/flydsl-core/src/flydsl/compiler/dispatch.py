@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from flydsl.errors import CompilerBug, FlyDSLError
@@ -18,7 +19,7 @@ from flydsl.errors import CompilerBug, FlyDSLError
 if TYPE_CHECKING:
     from flydsl.plugins.payloads import ArgSpec
 
-__all__ = ["MISS", "MISSING", "Live", "argument_format", "make_closure", "make_front"]
+__all__ = ["MISS", "MISSING", "Live", "argument_format", "front_code", "make_closure", "make_front"]
 
 
 class _Marker:
@@ -126,7 +127,7 @@ def call({parameters}):
         "READ_ERRORS": errors,
     }
     try:
-        return _define(source, namespace, "call")
+        return _define(_compiled(source, "call"), namespace, "call")
     except SyntaxError as error:
         raise CompilerBug(
             "an argument specification is no Python expression",
@@ -157,6 +158,7 @@ def make_front(
     live: Live,
     watch: Callable[[], object],
     slow: Callable[[tuple[object, ...], dict[str, object], dict[str, object]], object],
+    code: CodeType | None = None,
 ) -> Callable[..., object]:
     """Return the function that a call of a launcher runs.
 
@@ -166,20 +168,27 @@ def make_front(
         watch: Cheap function whose result changes with the settings that a compile depends on.
         slow: Called when no closure fits, with surplus positional arguments, the parameters'
             values by name (`MISSING` where the caller gave none) and unknown keyword arguments.
+        code: What `front_code` returns for the parameters, where it is at hand.
     """
-    # The user's parameter names are this function's too, so its own names must differ from them.
     namespace: dict[str, object] = {
         "_fly_live": live,
         "_fly_watch": watch,
         "_fly_slow": slow,
         "_fly_type": type,
     }
+    for index, parameter in enumerate(parameters):
+        given = parameter.default is not parameter.EMPTY
+        namespace[f"_fly_d{index}"] = parameter.default if given else MISSING
+    return _define(front_code(parameters) if code is None else code, namespace, "front")
+
+
+def front_code(parameters: Sequence[Any]) -> CodeType:
+    """Return the code that defines a front; it depends on nothing else."""
+    # The user's parameter names are the function's too, so its own names must differ from them.
     positional: list[str] = []
     keyword_only: list[str] = []
     keys: list[str] = []
     for index, parameter in enumerate(parameters):
-        given = parameter.default is not parameter.EMPTY
-        namespace[f"_fly_d{index}"] = parameter.default if given else MISSING
         declared = keyword_only if parameter.kind == "keyword" else positional
         declared.append(f"{parameter.name}=_fly_d{index}")
         keys.append(parameter.name if parameter.constexpr else f"_fly_type({parameter.name})")
@@ -202,13 +211,17 @@ def front({", ".join([*positional, "*_fly_extra", *keyword_only, "**_fly_unknown
                 return None
     return _fly_slow(_fly_extra, {{{given_values}}}, _fly_unknown)
 """
-    return _define(source, namespace, "front")
+    return _compiled(source, "front")
 
 
-def _define(source: str, namespace: dict[str, object], name: str) -> Callable[..., object]:
+def _compiled(source: str, name: str) -> CodeType:
+    return compile(source, f"<flydsl {name}>", "exec")
+
+
+def _define(code: CodeType, namespace: dict[str, object], name: str) -> Callable[..., object]:
     # Generated code is framework code when a user's line is looked for on the stack.
     namespace["__name__"] = __name__
-    exec(compile(source, f"<flydsl {name}>", "exec"), namespace)  # noqa: S102 - our own text
+    exec(code, namespace)  # noqa: S102 - our own text
     function = namespace[name]
     assert callable(function)
     return function

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from flydsl.compiler import quickstart
@@ -97,7 +98,7 @@ class Driver:
                     if not call.options.dump_ir:
                         self._publish(function, bound, closures)
                     if first and not cache.hints and cache.only_scanned:
-                        quickstart.record(function, call, artifact)
+                        quickstart.record(function, call, artifact, compiled=cache.compiled)
             values = tuple(bound.values())
             if closures and all(closure(*values) is MISS for closure in closures):
                 raise CompilerBug(
@@ -162,6 +163,7 @@ class Driver:
                             compiled = compile_call(function, call)
                         persistence.store(*compiled)
                         cache.store(call.key, *compiled)
+                        cache.compiled = True
                         return compiled[0]
             _announce("disk-hit", function.name, call.target.name)
             cache.store(call.key, *kept)
@@ -206,19 +208,20 @@ class Driver:
         cache = cache_of(function)
         if cache.used or cache.hints:
             return False
-        with cache.lock:
-            closure = quickstart.attempt(function, values)
-            if closure is None:
+        with cache.lock, _without_cyclic_gc():
+            start = quickstart.attempt(function, values)
+            if start is None or start.closure is None:
                 return False
-            cache.started(function.dependencies())
-            self._publish(function, values, (closure,))
-        return closure(*values.values()) is not MISS
+            cache.started(start.dependencies)
+            self._publish(function, values, (start.closure,), start.front)
+        return start.closure(*values.values()) is not MISS
 
     def _publish(
         self,
         function: JitFunction,
         values: Mapping[str, object],
         closures: tuple[Callable[..., object], ...],
+        code: CodeType | None = None,
     ) -> None:
         """Make the next call with such arguments go through the generated front."""
         cache = cache_of(function)
@@ -226,7 +229,7 @@ class Driver:
         kinds = tuple(values[p.name] if p.constexpr else type(values[p.name]) for p in parameters)
         cache.publish(kinds, closures, _WATCHED())
         if function.dispatch is not cache.front:
-            cache.front = make_front(parameters, cache.live, _WATCHED, self._slow(function))
+            cache.front = make_front(parameters, cache.live, _WATCHED, self._slow(function), code)
             function.dispatch = cache.front
 
     def _slow(self, function: JitFunction) -> Callable[..., object]:

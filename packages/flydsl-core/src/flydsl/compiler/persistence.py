@@ -37,8 +37,9 @@ class Persistence:
     def __init__(self, function: JitFunction, call: Call, store: DiskCache | None) -> None:
         self._store = store
         self._name, self._target = function.name, call.target.name
-        self._dependencies = function.dependencies()
-        self._key = None if store is None else _key(function, call)
+        static = (spec.static for spec in call.specs.values() if not spec.ir_type)
+        self._dependencies = function.dependencies().given(static)
+        self._key = None if store is None else _key(function, call, self._dependencies)
 
     def fetch(self) -> tuple[Artifact, Dependencies] | None:
         """Return the artifact and its dependencies, if it is there and what the program says."""
@@ -120,20 +121,20 @@ def persistence_for(function: JitFunction, call: Call) -> Persistence:
     return Persistence(function, call, disk_cache() if wanted else None)
 
 
-def _key(function: JitFunction, call: Call) -> str | None:
+def _key(function: JitFunction, call: Call, dependencies: Dependencies) -> str | None:
     """Return the hexadecimal key of a call, or None if another process cannot compute it."""
     from flydsl.frontend.dependencies import value_identity
     from flydsl.targets import fingerprints
 
-    dependencies = function.dependencies()
     plugins = _plugins()
-    if not dependencies.portable or plugins is None:
+    if not dependencies.portable or dependencies.given_digest is None or plugins is None:
         return None
     parts = [
         compiler_fingerprint(),
         function.function.__module__,
         function.qualname,
         dependencies.digest,
+        dependencies.given_digest,
         call.key.target,
         call.key.options,
         *fingerprints(call.target),

@@ -3,8 +3,10 @@
 When a launcher has been compiled or found for a device whose runtime can restart, an entry is
 written that holds all that a later process needs: the host stub, what the runtime loads, and how
 each argument is read. Its key is made of what the call itself shows: the program's digest, the
-types of the arguments and what of them is compiled in, the environment, the installed packages. A
-process that has not used plugins yet tries this first; whatever is unusual goes the full way.
+types of the arguments and what of them is compiled in, the environment, the installed packages. Of
+editable packages the entry names the folders that the compiler was loaded from, and a fingerprint
+of what is in them. A process that has not used plugins yet tries this first; whatever is unusual
+goes the full way.
 """
 
 from __future__ import annotations
@@ -14,21 +16,24 @@ import importlib
 import marshal
 import sys
 from collections.abc import Mapping
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flydsl.caching import compiler_fingerprint, disk_cache
+from flydsl.caching import compiler_fingerprint, disk_cache, loaded_folders
 from flydsl.codegen.machine_code import MachineCode
 from flydsl.compiler.axes import alignment_of, unit_axis
+from flydsl.compiler.dispatch import front_code
 from flydsl.compiler.exchange import exchanged
 from flydsl.compiler.loading import Launch, Launcher, LoadedArtifact
 from flydsl.config import core as settings
 from flydsl.config.settings import environment_text, overridden
 from flydsl.errors import FlyDSLError
+from flydsl.frontend.dependencies import value_identity
 
 if TYPE_CHECKING:
     from flydsl.compiler.artifact import Artifact
     from flydsl.compiler.driver import Call
-    from flydsl.frontend import JitFunction
+    from flydsl.frontend import Dependencies, JitFunction
 
 __all__ = ["attempt", "record"]
 
@@ -71,8 +76,22 @@ class _Spec(NamedTuple):
     static: object
 
 
-def attempt(function: JitFunction, values: Mapping[str, object]) -> Launch | None:
-    """Return a native closure for a call, or None if the full way has to be gone.
+class Start(NamedTuple):
+    """What a first call needs.
+
+    Attributes:
+        closure: Launches; None if its arguments cannot be read natively.
+        front: See `flydsl.compiler.dispatch.front_code`.
+        dependencies: What the program depends on.
+    """
+
+    closure: Launch | None
+    front: CodeType
+    dependencies: Dependencies
+
+
+def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None:
+    """Return what makes a call, or None if the full way has to be gone.
 
     Args:
         function: The launcher.
@@ -80,13 +99,17 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Launch | Non
     """
     if not _fresh() or not settings.ENABLE_CACHE.get():
         return None
-    key = _key(function, values)
+    dependencies = function.dependencies().given(_static(function, values))
+    key = _key(function, values, dependencies)
     data = None if key is None else disk_cache().fetch(key)
     if data is None:
         return None
     try:
         found: Any = marshal.loads(data)
-        dotted, state, device, name, kernels, stub, implicit, specs = found
+        folders, fingerprint, *found = found
+        if compiler_fingerprint(folders) != fingerprint:
+            return None
+        dotted, state, device, name, kernels, stub, implicit, specs, front = found
         module, _, attribute = dotted.partition(":")
         runtime, loaded = getattr(importlib.import_module(module), attribute)(state, device)
         launcher = Launcher(name, kernels, MachineCode(*stub), implicit)
@@ -95,11 +118,18 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Launch | Non
         # Another device, or a driver that is gone: the full way finds out and says so.
         return None
     rebuilt = [_rebuilt(spec, value) for spec, value in zip(specs, values.values(), strict=True)]
-    return artifact.direct(rebuilt)
+    return Start(artifact.direct(rebuilt), front, dependencies)
 
 
-def record(function: JitFunction, call: Call, artifact: Artifact) -> None:
-    """Keep what a later process needs to make the same call at once, if that is possible."""
+def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: bool) -> None:
+    """Keep what a later process needs to make the same call at once, if that is possible.
+
+    Args:
+        function: The launcher.
+        call: A call of it.
+        artifact: What it launches.
+        compiled: Whether this process has compiled it, and so has loaded all that takes part.
+    """
     placement = call.placement
     specs = list(call.specs.values())
     readable = all(spec.native is not None or not spec.ir_type for spec in specs)
@@ -108,11 +138,15 @@ def record(function: JitFunction, call: Call, artifact: Artifact) -> None:
     if placement is None or not readable or not plain or not settings.ENABLE_CACHE.get():
         return
     restart = placement.runtime.restart(artifact.code, placement.device)
-    key = None if restart is None else _key(function, call.values)
+    dependencies = function.dependencies().given(_static(function, call.values))
+    key = None if restart is None else _key(function, call.values, dependencies)
     if restart is None or key is None:
         return
     stub = (artifact.stub.data, artifact.stub.entry, artifact.stub.machine)
+    folders = loaded_folders() if compiled else None
     state: Any = (
+        folders,
+        compiler_fingerprint(folders),
         *restart,
         placement.device,
         artifact.launcher,
@@ -120,6 +154,7 @@ def record(function: JitFunction, call: Call, artifact: Artifact) -> None:
         stub,
         artifact.implicit_stream,
         tuple(_plain(spec) for spec in specs),
+        front_code(function.signature.parameters),
     )
     header = {"name": f"{function.name} (start)", "target": call.target.name}
     disk_cache().store(key, marshal.dumps(state), header)
@@ -131,16 +166,23 @@ def _fresh() -> bool:
     return (manager is None or not manager.in_use()) and not overridden()
 
 
-def _key(function: JitFunction, values: Mapping[str, object]) -> str | None:
-    dependencies = function.dependencies()
-    if not dependencies.portable or function.instance is not None or overridden():
+def _static(function: JitFunction, values: Mapping[str, object]) -> list[object]:
+    return [values[p.name] for p in function.signature.parameters if p.constexpr]
+
+
+def _key(
+    function: JitFunction, values: Mapping[str, object], dependencies: Dependencies
+) -> str | None:
+    portable = dependencies.portable and dependencies.given_digest is not None
+    if not portable or function.instance is not None or overridden():
         return None
     parts = [
         "start",
-        compiler_fingerprint(),
+        compiler_fingerprint(()),
         function.function.__module__,
         function.qualname,
         dependencies.digest,
+        dependencies.given_digest or "",
         environment_text(_ENVIRONMENT),
     ]
     for parameter in function.signature.parameters:
@@ -160,10 +202,9 @@ def _static_text(value: object) -> str | None:
         return f"float:{value.hex()}"  # type: ignore[attr-defined]
     if kind in (int, bool, str, type(None)):
         return f"{kind.__name__}:{value!r}"
-    if isinstance(value, tuple) and kind is tuple:
-        parts = [_static_text(item) for item in value]
-        return None if None in parts else f"({','.join(map(str, parts))})"
-    return None
+    # The mutable may change while it is a key; the classes of others are part of their content.
+    identity = value_identity(value) if getattr(kind, "__hash__", None) is not None else None
+    return None if identity is None else f"{kind.__module__}.{kind.__qualname__}:{identity}"
 
 
 def _kind_text(value: object) -> str | None:

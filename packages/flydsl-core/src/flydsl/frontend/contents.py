@@ -7,17 +7,30 @@ import functools
 import hashlib
 import itertools
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flydsl.diagnostics import is_framework_module
 from flydsl.frontend.eligible import is_user_module
 
-__all__ = ["SCALARS", "Content", "code_digest", "content_of", "hashed", "same_scalar"]
+__all__ = [
+    "MEMOISED",
+    "SCALARS",
+    "Content",
+    "classes_in",
+    "code_digest",
+    "content_of",
+    "hashed",
+    "same_scalar",
+]
 
 SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
+MEMOISED = type(functools.lru_cache(len))
+"""What `functools.cache` makes of a function: its results are those of the function."""
 _MAX_DEPTH = 8
+_SHORT = 64
 _MAX_ARRAY_BYTES = 1 << 20
+_PLAIN = frozenset(SCALARS)
 _PRINTED = {("torch", "dtype"), ("torch", "device"), ("numpy", "dtype")}
 """Immutable values of libraries that print all that they hold."""
 _unique = itertools.count()
@@ -27,7 +40,7 @@ class Content(NamedTuple):
     """What a value holds.
 
     Attributes:
-        digest: Hash.
+        digest: Hash, or what it is the hash of.
         portable: Equal digests in another process mean equal content.
         mutable: The content may change while the object stays the same.
     """
@@ -49,14 +62,18 @@ def same_scalar(a: object, b: object) -> bool:
 
 def code_digest(code: types.CodeType) -> str:
     """Return a hash of what a code object does; positions and file names do not take part."""
-    parts: list[str] = [
-        code.co_code.hex(),
-        repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
-        repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)),
-        code.co_exceptiontable.hex(),
-    ]
-    parts.extend(_constant(constant) for constant in code.co_consts)
-    return hashed("\n".join(parts))
+    text = repr(
+        (
+            (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars),
+            (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
+            (len(code.co_code), len(code.co_exceptiontable)),
+            [_constant(constant) for constant in code.co_consts],
+        )
+    )
+    digest = hashlib.sha256(code.co_code)
+    digest.update(code.co_exceptiontable)
+    digest.update(text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def _constant(value: object) -> str:
@@ -80,6 +97,10 @@ def content_of(
             None means all.
         path: Identities of the objects around it, which it may refer back to.
     """
+    if type(value) in _PLAIN:
+        text = f"{type(value).__name__}:{value!r}"
+        # What prints in a few characters is its own digest: quotes keep strings apart.
+        return Content(text if len(text) <= _SHORT else hashed(text), True, False)
     if isinstance(value, SCALARS) and not isinstance(value, enum.Enum):
         return Content(hashed(_constant(value)), True, False)
     if len(path) >= _MAX_DEPTH or id(value) in path:
@@ -98,6 +119,32 @@ def content_of(
         flat = [part for pair in value.items() for part in pair]
         return _combined(f"{type(value).__qualname__}", flat, names, inner, mutable=True)
     return _callable(value, names, inner) or _object(value, names, inner)
+
+
+def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
+    """Yield the user's classes of a value and of all that it holds: their code reads the values.
+
+    Args:
+        value: Anything.
+        path: Identities of the objects around it, which it may refer back to.
+    """
+    kind = type(value)
+    if kind in _PLAIN or len(path) >= _MAX_DEPTH or id(value) in path:
+        return
+    held: Iterable[object] = ()
+    if isinstance(value, dict):
+        held = [part for pair in value.items() for part in pair]
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        held = value
+    elif isinstance(value, (type, types.FunctionType, types.ModuleType)):
+        return
+    if is_user_module(kind.__module__):
+        yield kind
+        if not held:
+            held = (_attributes(value, None) or {}).values()
+    inner = (*path, id(value))
+    for item in held:
+        yield from classes_in(item, inner)
 
 
 def _combined(
@@ -123,6 +170,8 @@ def _callable(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -
         return _combined(name, held, names, path)
     if isinstance(value, types.MethodType):
         return _combined("method", [value.__func__, value.__self__], names, path)
+    if isinstance(value, MEMOISED):
+        return _combined("memoised", [value.__wrapped__], names, path)
     if isinstance(value, functools.partial):
         return _combined("partial", [value.func, value.args, value.keywords], names, path)
     if isinstance(value, type):

@@ -7,6 +7,7 @@ attribute whose name occurs.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import hashlib
 import sys
@@ -14,9 +15,16 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from flydsl.frontend.contents import code_digest, content_of, hashed, same_scalar
+from flydsl.frontend.contents import (
+    MEMOISED,
+    classes_in,
+    code_digest,
+    content_of,
+    hashed,
+    same_scalar,
+)
 from flydsl.frontend.eligible import is_user_module, rewritable
 
 __all__ = [
@@ -34,9 +42,11 @@ _OUTSIDE = frozenset(
 )
 """Names by which code reads what no scan can follow."""
 
+_GENERATED = "__create_fn__.<locals>."
+"""How the qualified names of the methods begin that `dataclasses` writes."""
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+
+class Dependency(NamedTuple):
     """One function or value.
 
     Attributes:
@@ -78,8 +88,7 @@ class Reached:
         return value if collect_dependencies(value).digest == self.digest else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(NamedTuple):
     """Re-reads one place.
 
     Attributes:
@@ -95,16 +104,44 @@ class _Check:
     names: frozenset[str] | None = None
 
 
-class Dependencies:
-    """The dependencies of one function."""
+class _Item:
+    """Reads a global variable, or a member of a class."""
 
-    __slots__ = ("_checks", "_digest", "_functions", "entries", "reached")
+    __slots__ = ("name", "space")
+
+    def __init__(self, space: Mapping[str, Any], name: str) -> None:
+        self.space, self.name = space, name
+
+    def __call__(self) -> object:
+        return self.space[self.name]
+
+
+class _Function(NamedTuple):
+    """A function and what it consisted of."""
+
+    function: types.FunctionType
+    code: types.CodeType
+    defaults: object
+    keyword_defaults: object
+
+
+class Dependencies:
+    """The dependencies of one function.
+
+    Attributes:
+        entries: What the scan found.
+        reached: Functions that only the trace found.
+        given_digest: Of the classes that `given` added; None if they cannot be compared in another
+            process.
+    """
+
+    __slots__ = ("_checks", "_digest", "_functions", "_quick", "entries", "given_digest", "reached")
 
     def __init__(
         self,
         entries: tuple[Dependency, ...],
         checks: tuple[_Check, ...],
-        functions: Mapping[int, object] = MappingProxyType({}),
+        functions: Mapping[int, _Function] = MappingProxyType({}),
         reached: tuple[Reached, ...] = (),
     ) -> None:
         self.entries = entries
@@ -112,6 +149,8 @@ class Dependencies:
         self._checks = checks
         self._functions = functions
         self._digest = ""
+        self._quick: _Quick | None = None
+        self.given_digest: str | None = ""
 
     @property
     def portable(self) -> bool:
@@ -128,16 +167,20 @@ class Dependencies:
 
     def unchanged(self) -> bool:
         """Return whether every place still holds what it held when this was collected."""
-        for check in self._checks:
-            try:
-                now = check.read()
-            except (KeyError, ValueError, AttributeError):
+        quick = self._quick
+        if quick is None:
+            quick = self._quick = _quick(self._checks, self._functions.values())
+        for function, code, defaults, keyword_defaults in quick.functions:
+            if (
+                function.__code__ is not code
+                or function.__defaults__ is not defaults
+                or function.__kwdefaults__ is not keyword_defaults
+            ):
                 return False
-            if now is not check.value and not same_scalar(now, check.value):
+        for space, name, value in quick.items:
+            if space.get(name) is not value and not same_scalar(space.get(name), value):
                 return False
-            if check.content and content_of(now, check.names).digest != check.content:
-                return False
-        return True
+        return all(map(_holds, quick.others))
 
     def extended(self, functions: Iterable[types.FunctionType]) -> Dependencies:
         """Return these with the functions that only a trace has found, and what they depend on.
@@ -148,13 +191,29 @@ class Dependencies:
         if not found:
             return self
         scans = [collect_dependencies(function) for function in found]
-        known = dict(self._functions) | {id(function): function for function in found}
+        known = dict(self._functions)
+        for scan in scans:
+            known |= scan._functions
         reached = tuple(
             Reached(function.__module__, function.__qualname__, scan.digest, scan.portable)
             for function, scan in zip(found, scans, strict=True)
         )
         checks = self._checks + tuple(check for scan in scans for check in scan._checks)
         return Dependencies(self.entries, checks, known, self.reached + reached)
+
+    def given(self, values: Iterable[object]) -> Dependencies:
+        """Return these with the classes of compile-time arguments and of what these hold.
+
+        `digest` stays the same; `given_digest` is that of the classes.
+        """
+        classes = _classes_of(tuple(values))
+        if classes is None:
+            return self
+        checks = self._checks + classes._checks
+        functions = dict(self._functions) | dict(classes._functions)
+        found = Dependencies(self.entries, checks, functions, self.reached)
+        found.given_digest = classes.digest if classes.portable else None
+        return found
 
 
 def collect_dependencies(function: types.FunctionType, instance: object = None) -> Dependencies:
@@ -171,6 +230,44 @@ def collect_dependencies(function: types.FunctionType, instance: object = None) 
     return scan.finish()
 
 
+class _Quick(NamedTuple):
+    """Checks by kind: a launch makes hundreds of them.
+
+    Attributes:
+        functions: Functions.
+        items: Global variables and members that must be the same object or an equal scalar.
+        others: All others.
+    """
+
+    functions: tuple[_Function, ...]
+    items: tuple[tuple[Mapping[str, Any], str, object], ...]
+    others: tuple[_Check, ...]
+
+
+def _quick(checks: Iterable[_Check], functions: Iterable[_Function]) -> _Quick:
+    items: dict[tuple[int, str], tuple[Mapping[str, Any], str, object]] = {}
+    others = []
+    for check in checks:
+        # A variable that is missing reads as None.
+        if type(check.read) is _Item and not check.content and check.value is not None:
+            space, name = check.read.space, check.read.name
+            items[id(space), name] = (space, name, check.value)
+        else:
+            others.append(check)
+    return _Quick(tuple(functions), tuple(items.values()), tuple(others))
+
+
+def _holds(check: _Check) -> bool:
+    """Return whether a place still holds what it held."""
+    try:
+        now = check.read()
+    except (KeyError, ValueError, AttributeError):
+        return False
+    if now is not check.value and not same_scalar(now, check.value):
+        return False
+    return not check.content or content_of(now, check.names).digest == check.content
+
+
 class _Scan:
     """One scan.
 
@@ -181,7 +278,7 @@ class _Scan:
     def __init__(self) -> None:
         self.entries: dict[str, Dependency] = {}
         self.checks: list[_Check] = []
-        self.functions: dict[int, object] = {}
+        self.functions: dict[int, _Function] = {}
         self._seen: set[int] = set()
         self._names: set[str] = set()
         self._values: list[tuple[str, Callable[[], object], object]] = []
@@ -193,16 +290,19 @@ class _Scan:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        self.functions[id(function)] = function
         code = function.__code__
-        self.checks.append(_Check(lambda: function.__code__, code))
+        self.functions[id(function)] = _Function(
+            function, code, function.__defaults__, function.__kwdefaults__
+        )
         names = set(_names(code))
         self._names |= names
         content = code_digest(code)
         for reader in (lambda: function.__defaults__, lambda: function.__kwdefaults__):
-            held = content_of(reader())
+            value = reader()
+            held = content_of(value)
             content += held.digest
-            self.checks.append(_Check(reader, reader(), held.digest if held.mutable else ""))
+            if held.mutable:
+                self.checks.append(_Check(reader, value, held.digest))
         self.entries[path] = Dependency(path, "function", hashed(content))
         if names & _OUTSIDE:
             # What it reads there cannot be compared by another process.
@@ -212,7 +312,7 @@ class _Scan:
         space = function.__globals__
         for name in sorted(names):
             if name in space:
-                self._place(f"{path}/global:{name}", _item_reader(space, name))
+                self._place(f"{path}/global:{name}", _Item(space, name))
 
     def instance(self, instance: object) -> None:
         """Record the object that the function is bound to."""
@@ -226,8 +326,8 @@ class _Scan:
             found = len(self._names) + len(self._values)
             for path, module in list(self._modules):
                 self._members(path, module)
-            for path, _, value in list(self._values):
-                self._class(path + "/class", type(value))
+            for _, _, value in list(self._values):
+                self.classes(value)
         names = frozenset(self._names)
         for path, read, value in self._values:
             content = content_of(value, names)
@@ -236,6 +336,14 @@ class _Scan:
             held = content.digest if content.mutable else ""
             self.checks.append(_Check(read, value, held, names))
         return Dependencies(tuple(self.entries.values()), tuple(self.checks), self.functions)
+
+    def classes(self, value: object) -> bool:
+        """Record the user's classes of a value and of what it holds; return whether it has any."""
+        found = False
+        for kind in classes_in(value):
+            found = True
+            self._class(f"/class:{kind.__module__}.{kind.__qualname__}", kind)
+        return found
 
     def _place(self, path: str, read: Callable[[], object]) -> None:
         try:
@@ -267,6 +375,10 @@ class _Scan:
                 self._reachable(path, lambda: value.__func__, value.__func__)
             self._place(path + "/self", lambda: value.__self__)
             return True
+        if isinstance(value, MEMOISED):
+            self.checks.append(_Check(read, value))
+            wrapped = value.__wrapped__
+            return self._reachable(path, lambda: wrapped, wrapped)
         if isinstance(value, types.FunctionType) and rewritable(value):
             self.checks.append(_Check(read, value))
             self.function(path, value)
@@ -291,14 +403,31 @@ class _Scan:
             self._seen.add(id(kind))
             # What an enumeration keeps of itself begins with one underscore.
             hidden = "_" if issubclass(kind, enum.Enum) else "__"
+            if "__dataclass_fields__" in vars(kind):
+                self._fields(path, kind)
             for name, member in list(vars(kind).items()):
                 inner = getattr(member, "__func__", getattr(member, "fget", member))
-                reader, place = _member_reader(kind, name), f"{path}/member:{name}"
+                reader, place = _Item(vars(kind), name), f"{path}/member:{name}"
                 if isinstance(inner, types.FunctionType) and rewritable(inner):
                     self.checks.append(_Check(reader, member))
-                    self.function(place, inner)
+                    if not inner.__code__.co_qualname.startswith(_GENERATED):
+                        self.function(place, inner)
                 elif not name.startswith(hidden) and not hasattr(type(member), "__set__"):
                     self._place(place, reader)
+
+    def _fields(self, path: str, kind: type) -> None:
+        """Record what the generated methods of a data class are made from."""
+        shown = []
+        fields: Mapping[str, Any] = vars(kind)["__dataclass_fields__"]
+        for field in fields.values():
+            shown.append((field.name, field.init, field.kw_only, field.compare, field.hash))
+            for part in ("default", "default_factory"):
+                if getattr(field, part) is not dataclasses.MISSING:
+                    self._place(f"{path}/{part}:{field.name}", _attribute_reader(field, part))
+        text = repr((shown, [repr(field._field_type) for field in fields.values()]))
+        place = path + "/fields"
+        parameters = repr(getattr(kind, "__dataclass_params__", ""))
+        self.entries[place] = Dependency(place, "value", hashed(text + parameters))
 
     def _members(self, path: str, module: types.ModuleType) -> None:
         space = vars(module)
@@ -306,15 +435,11 @@ class _Scan:
             place = f"{path}/attribute:{name}"
             if name in space and not name.startswith("__") and (id(module), name) not in self._done:
                 self._done.add((id(module), name))
-                self._place(place, _item_reader(space, name))
+                self._place(place, _Item(space, name))
 
 
-def _item_reader(space: dict[str, Any], name: str) -> Callable[[], object]:
-    return lambda: space[name]
-
-
-def _member_reader(owner: type, name: str) -> Callable[[], object]:
-    return lambda: vars(owner)[name]
+def _attribute_reader(owner: object, name: str) -> Callable[[], object]:
+    return lambda: getattr(owner, name)
 
 
 def _cell_reader(cell: types.CellType) -> Callable[[], object]:
@@ -324,7 +449,8 @@ def _cell_reader(cell: types.CellType) -> Callable[[], object]:
 def value_identity(value: object) -> str | None:
     """Return text that is equal in every process exactly for equal compile-time values.
 
-    None for values whose content cannot be told. Functions count with all they depend on.
+    None for values whose content cannot be told. Functions count with all they depend on; of
+    objects only the content does, and `Dependencies.given` finds the code of their classes.
     """
     if isinstance(value, tuple):
         parts = [value_identity(item) for item in value]
@@ -334,6 +460,11 @@ def value_identity(value: object) -> str | None:
         return dependencies.digest if dependencies.portable else None
     content = content_of(value)
     return content.digest if content.portable else None
+
+
+def _classes_of(value: object) -> Dependencies | None:
+    scan = _Scan()
+    return scan.finish() if scan.classes(value) else None
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

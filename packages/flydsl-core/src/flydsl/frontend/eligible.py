@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from types import FunctionType
 
 from flydsl.diagnostics import is_framework_module
@@ -21,6 +22,7 @@ def rewritable(function: FunctionType) -> bool:
     return is_user_module(module) and "__flydsl_internal__" not in function.__globals__
 
 
+@cache
 def is_user_module(module: str) -> bool:
     """Return whether a module is neither ours, Python's, nor an array library's."""
     if is_framework_module(module):

@@ -63,7 +63,9 @@ def trace(
         parameters=parameters,
         implicit_stream=traced.implicit_stream,
         kernels=tuple(traced.scope.kernels),
-        dependencies=function.dependencies().extended(session.reached.values()),
+        dependencies=function.dependencies()
+        .given(spec.static for spec in arguments.values() if not spec.ir_type)
+        .extended(session.reached.values()),
         cpu_seconds=time.process_time() - start,
         sites=tuple(session.sites.values()),
     )

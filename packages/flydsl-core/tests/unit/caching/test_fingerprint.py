@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+from flydsl import config
 from flydsl.caching import fingerprint
-from flydsl.caching.fingerprint import compiler_fingerprint
+from flydsl.caching.fingerprint import compiler_fingerprint, loaded_folders
 
 
 @pytest.fixture
@@ -24,9 +25,10 @@ def site(tmp_path, monkeypatch):
     return folder
 
 
-def now():
-    fingerprint._Cached.text = ""
-    return compiler_fingerprint()
+def now(*folders):
+    """The fingerprint in a new process."""
+    fingerprint._Cached.seen = None
+    return compiler_fingerprint(folders or None)
 
 
 def touch(path):
@@ -83,3 +85,129 @@ def test_another_search_path_is_noticed(site, monkeypatch):
     before = compiler_fingerprint()
     monkeypatch.setattr(sys, "path", [])
     assert compiler_fingerprint() != before
+
+
+@pytest.fixture
+def project(site, tmp_path):
+    """An editable plugin with a module in a folder, and the core installed beside it."""
+    info = site / "plugin-1.0.dist-info"
+    info.mkdir()
+    source = tmp_path / "project" / "src"
+    (source / "inner").mkdir(parents=True)
+    (source / "inner" / "module.py").write_text("a = 1")
+    (source / "plugin.py").write_text("b = 1")
+    described = {"url": source.parent.as_uri(), "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(described))
+    (info / "entry_points.txt").write_text("[flydsl]\nx = plugin")
+    return source
+
+
+def settle(*folders):
+    """Make folders look as if they had not changed for a while."""
+    for folder in folders:
+        os.utime(folder, (1_000_000_000, 1_000_000_000))
+
+
+class TestListing:
+    """The list of files that is kept on disk."""
+
+    @pytest.fixture(autouse=True)
+    def cache(self, site, project, tmp_path, monkeypatch):
+        self.site, self.project = site, project
+        self.scans = 0
+        scanned = fingerprint._scanned
+
+        def counted(path):
+            self.scans += 1
+            return scanned(path)
+
+        monkeypatch.setattr(fingerprint, "_scanned", counted)
+        settle(site, project, project / "inner")
+        with config.scope(
+            FLYDSL_RUNTIME_CACHE_DIR=tmp_path / "cache", FLYDSL_RUNTIME_ENABLE_CACHE=True
+        ):
+            yield
+
+    def test_it_is_made_once(self):
+        before = now()
+        assert now() == before
+        assert self.scans == 1
+
+    def test_it_does_not_change_the_fingerprint(self):
+        kept = now()
+        with config.scope(FLYDSL_RUNTIME_ENABLE_CACHE=False):
+            assert now() == kept
+
+    def test_files_are_looked_at_all_the_same(self):
+        seen = {now()}
+        for file in (self.project / "inner" / "module.py", self.site / "plugin-1.0.dist-info"):
+            touch(file)
+            seen.add(now())
+        (self.project / "plugin.py").write_text("b = 22")
+        seen.add(now())
+        assert (len(seen), self.scans) == (4, 1)
+
+    @pytest.mark.parametrize("where", ["", "inner", "new"])
+    def test_new_files_are_found(self, where):
+        before = now()
+        folder = self.project / where
+        folder.mkdir(exist_ok=True)
+        (folder / "more.py").write_text("c = 1")
+        assert now() != before
+
+    def test_removed_files_and_distributions_are_missed(self):
+        seen = {now()}
+        (self.project / "inner" / "module.py").unlink()
+        seen.add(now())
+        (self.site / "flydsl_core-1.0.dist-info").rename(self.site / "flydsl_core-1.1.dist-info")
+        seen.add(now())
+        assert len(seen) == 3
+
+    def test_a_folder_that_changed_just_now_is_not_trusted(self):
+        (self.project / "inner" / "more.py").write_text("c = 1")
+        now()
+        status = (self.project / "inner").stat()
+        (self.project / "inner" / "late.py").write_text("d = 1")
+        before = now()
+        # As if it had happened within one tick of the file system's clock.
+        (self.project / "inner" / "later.py").write_text("d = 1")
+        os.utime(self.project / "inner", ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert now() != before
+
+    def test_files_beside_a_program_do_not_matter(self, tmp_path, monkeypatch):
+        scripts = tmp_path / "scripts"
+        scripts.mkdir()
+        settle(scripts)
+        monkeypatch.setattr(sys, "path", [str(scripts), *sys.path])
+        before = now()
+        (scripts / "result.txt").write_text("1")
+        assert (now(), self.scans) == (before, 1)
+        (scripts / "other-1.0.dist-info").mkdir()
+        assert now() != before
+
+    def test_a_damaged_list_is_made_again(self):
+        before = now()
+        for entry in list(fingerprint.disk_cache().entries()):
+            entry.path.unlink()
+            fingerprint.disk_cache().store(entry.key, b"nonsense", entry.header)
+        assert (now(), self.scans) == (before, 2)
+
+    def test_only_some_folders_can_count(self):
+        inner = str(self.project / "inner")
+        of_inner, of_none = now(inner), now("nowhere")
+        (self.project / "plugin.py").write_text("b = 22")
+        assert (now(inner), now("nowhere")) == (of_inner, of_none)
+        touch(self.project / "inner" / "module.py")
+        assert now(inner) != of_inner
+        assert now("nowhere") == of_none
+
+    def test_folders_of_loaded_modules_are_known(self, monkeypatch):
+        (self.project / "inner" / "data").mkdir()
+        (self.project / "inner" / "data" / "facts.json").write_text("{}")
+        now()
+        assert loaded_folders() == ()
+        module = type(sys)("module")
+        module.__file__ = str(self.project / "inner" / "module.py")
+        monkeypatch.setitem(sys.modules, "a_module_of_the_plugin", module)
+        inner = str(self.project / "inner")
+        assert set(loaded_folders()) == {inner, f"{inner}/data"}

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import sys
 import types
+
+import pytest
 
 from flydsl.frontend import collect_dependencies
 
@@ -116,3 +119,111 @@ def f(x):
     digest = collect_dependencies(module(source).f).digest
     for old, new in (("factor = 2", "factor = 3"), ("x * self", "x + self")):
         assert collect_dependencies(module(source.replace(old, new)).f).digest != digest
+
+
+PLANS = """
+import dataclasses, functools
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    vector: int = 4
+
+    @property
+    def bytes(self):
+        return self.vector * 2
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    row: Row
+    rows: tuple = ()
+
+    def grid(self, n):
+        return n // self.row.vector
+
+PLAN = Plan(Row(8), (Row(),))
+
+@functools.cache
+def memoised(x):
+    return x + 1
+
+def f(x, plan):
+    return memoised(x)
+
+def g(x):
+    return PLAN.row.bytes
+"""
+EDITS = [("self.vector * 2", "self.vector * 4"), ("n // self", "n + self"), ("int = 4", "int = 2")]
+
+
+def plans(source):
+    """`module`, while data classes can find it."""
+    space = types.ModuleType("user_code")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "user_code", space)
+        exec(compile(source, "user_code.py", "exec"), vars(space))
+    return space
+
+
+@pytest.mark.parametrize(("old", "new"), EDITS)
+def test_the_code_of_classes_counts_wherever_their_objects_are(old, new):
+    before, after = plans(PLANS), plans(PLANS.replace(old, new))
+    assert collect_dependencies(before.g).digest != collect_dependencies(after.g).digest
+
+
+@pytest.mark.parametrize(("old", "new"), [*EDITS, ("    rows:", "    more:")])
+@pytest.mark.parametrize("value", ["Plan(Row(8))", "(1, Plan(Row(8)))", "[{2: Plan(Row(8))}]"])
+def test_the_code_of_classes_of_arguments_counts(value, old, new):
+    def found(source):
+        space = plans(source)
+        return collect_dependencies(space.f).given([eval(value, vars(space))])
+
+    before, after = found(PLANS), found(PLANS.replace(old, new))
+    assert before.digest == after.digest
+    assert before.given_digest != after.given_digest
+    assert before.given_digest == found(PLANS).given_digest
+    assert before.given_digest
+
+
+def test_changed_classes_of_arguments_are_noticed():
+    space = plans(PLANS)
+    found = collect_dependencies(space.f).given([space.Plan(space.Row(8))])
+    assert found.unchanged()
+    space.Row.bytes = property(lambda _: 5)
+    assert not found.unchanged()
+
+
+def test_values_without_classes_of_the_user_add_nothing():
+    found = collect_dependencies(module().outer)
+    assert found.given([1, "text", (2.0, None), [3]]) is found
+
+
+def test_objects_that_refer_to_themselves_end():
+    space = plans(PLANS)
+    loop = [space.Row()]
+    loop.append(loop)
+    assert collect_dependencies(space.f).given([loop]).given_digest
+
+
+def test_memoised_helpers_count_as_what_they_wrap():
+    before = collect_dependencies(plans(PLANS).f)
+    assert before.portable
+    assert before.digest == collect_dependencies(plans(PLANS).f).digest
+    after = collect_dependencies(plans(PLANS.replace("x + 1", "x + 2")).f)
+    assert before.digest != after.digest
+
+
+def test_a_replaced_memoised_helper_is_noticed():
+    space = plans(PLANS)
+    found = collect_dependencies(space.f)
+    space.memoised = plans(PLANS).memoised
+    assert not found.unchanged()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("frozen=True", "frozen=True, eq=False"), ("int = 4", "float = 4"), ("row: Row", "row: int")],
+)
+def test_of_data_classes_the_fields_count_and_not_their_text(old, new):
+    before, after = plans(PLANS), plans(PLANS.replace(old, new))
+    same = collect_dependencies(before.g).digest == collect_dependencies(after.g).digest
+    assert same is (new != "frozen=True, eq=False")

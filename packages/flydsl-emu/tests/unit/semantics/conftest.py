@@ -23,7 +23,6 @@ from flydsl_emu.replay import Recorder
 from flydsl_emu.semantics.catalogue import find
 from flydsl_emu.testing import InstructionBench
 
-
 _ALL = 1 << 30
 
 

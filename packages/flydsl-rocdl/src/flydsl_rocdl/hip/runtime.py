@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from flydsl.codegen.kept import kept_host
 from flydsl.codegen.machine_code import MappedCode
@@ -27,8 +27,10 @@ _PROPERTIES_BYTES, _ARCH_NAME_OFFSET = 1472, 1160
 """Size of ``hipDeviceProp_tR0600`` and where its `gcnArchName` (256 characters) is."""
 
 
-class HipCode(NamedTuple):
+class HipCode:
     """What a launch needs of a code object; plain values, so that a cache can keep it.
+
+    A plain class: generated ones cost a launch out of the cache time.
 
     Attributes:
         arch: The device's architecture as HIP names it, features included.
@@ -37,10 +39,17 @@ class HipCode(NamedTuple):
         kernels: Largest workgroup and bytes of static LDS by name.
     """
 
-    arch: str
-    data: bytes
-    lds_capacity: int
-    kernels: dict[str, tuple[int, int]]
+    __slots__ = ("arch", "data", "kernels", "lds_capacity")
+
+    def __init__(
+        self, arch: str, data: bytes, lds_capacity: int, kernels: dict[str, tuple[int, int]]
+    ) -> None:
+        self.arch, self.data = arch, data
+        self.lds_capacity, self.kernels = lds_capacity, kernels
+
+    def plain(self) -> tuple[str, bytes, int, dict[str, tuple[int, int]]]:
+        """Return the constructor's arguments."""
+        return self.arch, self.data, self.lds_capacity, self.kernels
 
 
 class HipModule:
@@ -246,7 +255,7 @@ class HipRuntime:
 
     def restart(self, code: CodeObject, device: int) -> tuple[str, tuple[Any, ...]] | None:
         """Return how a later process loads `code` on this device: `restart` below, and what."""
-        return f"{__name__}:restart", tuple(self._code(code, device))
+        return f"{__name__}:restart", self._code(code, device).plain()
 
     def launch_address(self) -> int:
         """Return the address of the native launch function."""

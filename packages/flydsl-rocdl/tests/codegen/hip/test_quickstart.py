@@ -134,6 +134,33 @@ def test_what_cannot_be_read_natively_is_found_the_full_way(run):
     assert run(arrays) == FOUND
 
 
+PLAN = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Plan:
+    block: int
+
+    @property
+    def grid(self):
+        return self.block * 1
+
+""" + PROGRAM.replace(
+    "block: fx.Constexpr[int] = 64", "block: fx.Constexpr[Plan] = Plan(64)"
+).replace("block=(block,)", "block=(block.block,)").replace(
+    "n + block - 1", "n + block.grid - 1"
+).replace("// block,", "// block.block,")
+
+
+def test_objects_as_compile_time_arguments_count_with_their_classes(run):
+    assert run(program=PLAN) == COMPILED
+    assert run() == STARTED
+    assert run("Tensor(), 100, 0.5, program.Plan(32)") == COMPILED
+    assert run("Tensor(), 100, 0.5, program.Plan(32)") == STARTED
+    assert run(program=PLAN.replace("* 1", "* 2")) == COMPILED
+    assert run(program=PLAN) == STARTED
+
+
 def test_damage_goes_the_full_way(run, tmp_path):
     assert run() == COMPILED
     for entry in (tmp_path / "cache").glob("??/*.entry"):
