@@ -19,6 +19,7 @@ __all__ = [
     "check_same_library",
     "check_shape",
     "contiguous",
+    "differentiable",
     "dtype_name",
     "empty",
     "is_torch",
@@ -49,6 +50,21 @@ def is_torch(array: Any) -> bool:
 def dtype_name(array: Any) -> str:
     """Return the element type's name, such as ``bfloat16``."""
     return str(array.dtype).rpartition(".")[2]
+
+
+def differentiable(*arrays: Any) -> bool:
+    """Return whether PyTorch has to see a call: to differentiate it, or to compile around it.
+
+    Args:
+        arrays: The call's arguments, the first of which says the library; any may be None.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(arrays[0], torch.Tensor):
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    wanted = any(isinstance(a, torch.Tensor) and a.requires_grad for a in arrays)
+    return bool(wanted and torch.is_grad_enabled())
 
 
 def check_same_library(array: Any, like: Any, what: str) -> None:

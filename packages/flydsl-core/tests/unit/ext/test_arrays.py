@@ -78,3 +78,15 @@ def test_checks_say_what_is_allowed():
     assert (caught.value.value, caught.value.allowed) == ("float32", "int8, float16")
     with pytest.raises(UserTypeError, match="another array library"):
         arrays.check_same_library(array, tensor, "w")
+
+
+def test_calls_that_pytorch_has_to_see():
+    array, tensor = _both()
+    import torch
+
+    wanted = torch.ones(2, requires_grad=True)
+    assert not arrays.differentiable(array, wanted)
+    assert not arrays.differentiable(tensor, None)
+    assert arrays.differentiable(tensor, None, wanted)
+    with torch.no_grad():
+        assert not arrays.differentiable(tensor, wanted)

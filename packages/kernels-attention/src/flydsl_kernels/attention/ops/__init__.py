@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from flydsl_kernels.attention.ops.flash_attention import flash_attention
+from flydsl_kernels.attention.ops.qk_norm import qk_norm_rope_quant
+from flydsl_kernels.attention.ops.rope import rope
+from flydsl_kernels.attention.ops.rope_cache import fused_rope_kv_cache
 
-__all__ = ["flash_attention"]
+__all__ = ["flash_attention", "fused_rope_kv_cache", "qk_norm_rope_quant", "rope"]
