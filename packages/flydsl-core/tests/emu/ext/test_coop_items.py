@@ -266,6 +266,10 @@ def segments(values, heads):
     )
 
 
+def larger(a, b):
+    return fx.max(a, b)
+
+
 @pytest.mark.parametrize("block", [37, 128], ids=str)
 @pytest.mark.parametrize("width", [None, 8])
 def test_segments(lanes, block, width):
@@ -277,7 +281,7 @@ def test_segments(lanes, block, width):
         Y[0, t] = coop.warp_segmented_inclusive_scan(v, flag, "sum", width=width)
         Y[1, t] = coop.warp_head_segmented_sum(v, flag, width=width)
         Y[2, t] = coop.warp_tail_segmented_sum(v, flag, width=width)
-        Y[3, t] = coop.warp_head_segmented_reduce(v, flag, lambda a, b: fx.max(a, b), width=width)
+        Y[3, t] = coop.warp_head_segmented_reduce(v, flag, larger, width=width)
         Y[4, t] = coop.block_segmented_inclusive_scan(v, flag, "sum")
         Y[5, t] = coop.block_segmented_reduce(v, flag, "sum")
         pair = coop.block_segmented_reduce([v, v + 1], [flag, False], "sum")
@@ -420,6 +424,18 @@ def test_forms(lanes):
     np.testing.assert_array_equal(y[4], np.where(x % 2, 0, x))
 
 
+def unknown_operation(v):
+    return coop.BlockMergeSort[fx.Int32, 96].sorted(v)
+
+
+def too_few_items(v):
+    return coop.BlockExchange[fx.Int32, 96, 2].blocked_to_striped(v)
+
+
+def no_threads(v):
+    return coop.BlockExchange[fx.Int32, 0].blocked_to_striped(v)
+
+
 REFUSED = {
     "needs all lanes": lambda v: coop.warp_bitonic_sort(v, width=64),
     "no such arrangement": lambda v: coop.block_exchange([v], "blocked", "diagonal"),
@@ -432,9 +448,9 @@ REFUSED = {
     "counts items": lambda v: coop.block_merge_sort(v, valid_items=97),
     "more batches": lambda v: coop.warp_reduce_batched([v] * 9, "sum", width=8),
     "is made for another block": coop.BlockShuffle[fx.Int32, 64].up,
-    "no operation 'sorted'": lambda v: coop.BlockMergeSort[fx.Int32, 96].sorted(v),
-    "made for another number": lambda v: coop.BlockExchange[fx.Int32, 96, 2].blocked_to_striped(v),
-    "class, a size": lambda v: coop.BlockExchange[fx.Int32, 0](v),
+    "no operation 'sorted'": unknown_operation,
+    "made for another number": too_few_items,
+    "class, a size": no_threads,
     "does not fit the values": lambda v: coop.block_rotate(v, storage=[v]),
 }
 
