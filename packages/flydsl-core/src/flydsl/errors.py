@@ -24,6 +24,7 @@ __all__ = [
     "UserRuntimeError",
     "UserTypeError",
     "UserValueError",
+    "UserZeroDivisionError",
 ]
 
 
@@ -147,6 +148,10 @@ class UserIndexError(UserError, IndexError):
 
 class UserAttributeError(UserError, AttributeError):
     """A `UserError` that is also an `AttributeError`."""
+
+
+class UserZeroDivisionError(UserError, ZeroDivisionError):
+    """A `UserError` that is also a `ZeroDivisionError`."""
 
 
 class DeviceAssertionError(UserError, AssertionError):

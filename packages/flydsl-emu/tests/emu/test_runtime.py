@@ -113,6 +113,7 @@ def test_refuses_to_write_a_read_only_argument(setup: Setup) -> None:
     error = setup.runtime.take_error(1)
     assert isinstance(error, UserError)
     assert error.code == "FLY-U716"
+    assert "the launch has no writable buffers" in str(error)
 
 
 def test_refuses_a_tensor_without_memory(setup: Setup) -> None:

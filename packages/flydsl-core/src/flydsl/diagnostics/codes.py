@@ -157,6 +157,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U276": "an external function is malformed, not linked, or called wrongly",
         "FLY-U277": "functions call themselves without end while tracing",
         "FLY-U275": "a kernel is called but not launched",
+        "FLY-U278": "an integer is divided by a static zero",
+        "FLY-U279": "a shift count is static and negative",
         "FLY-U280": "a reduction or scan is given a value or operation that it cannot combine",
         "FLY-U281": "the operation of a reduction or scan returns another type than its operands",
         "FLY-U282": "an exclusive scan does not know the result of the first thread",

@@ -221,12 +221,12 @@ def ceildiv(a: Any, b: Any) -> Any:
 
     Raises:
         UserTypeError: An operand is no integer.
-        ZeroDivisionError: The static divisor is zero.
+        UserZeroDivisionError: The static divisor is zero.
     """
     x, y = as_numeric(a), as_numeric(b)
     if x is None or y is None or not (x.is_integer and y.is_integer):
         raise UserTypeError("ceildiv needs integers", code="FLY-U260", value=(a, b))
-    if isinstance(a, int) and isinstance(b, int):
+    if isinstance(a, int) and isinstance(b, int) and b != 0:
         return -(-a // b)
     quotient = arithmetic("floordiv", x, y)
     rest = arithmetic("mod", x, y)

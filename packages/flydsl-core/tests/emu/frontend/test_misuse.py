@@ -180,3 +180,22 @@ def test_a_missing_module_on_the_command_line(capsys):
 
     assert main([*"compile --target gfx942 -o x flydsl_no_such_module:launch".split()]) != 0
     assert "no module flydsl_no_such_module" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        (lambda n: n // 0, "FLY-U278"),
+        (lambda n: n % fx.Int32(0), "FLY-U278"),
+        (lambda n: divmod(n, 0)[1], "FLY-U278"),
+        (lambda n: (fx.Vector([n, n]) // 0)[0], "FLY-U278"),
+        (lambda n: n << -1, "FLY-U279"),
+    ],
+)
+def test_division_by_a_constant_zero_and_negative_shifts(expression, code):
+    def body(X: fx.Tensor, n: fx.Int32):
+        X[0] = expression(n).to(fx.Float32)
+
+    with pytest.raises(UserError, match=code) as caught:
+        run(body)
+    assert caught.value.location.file == __file__

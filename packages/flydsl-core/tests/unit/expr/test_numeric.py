@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import pytest
 
 import flydsl.expr as fx
-from flydsl.errors import UserTypeError, UserValueError
+from flydsl.errors import UserError, UserTypeError, UserValueError
 
 INTEGERS = [fx.Int8, fx.Int16, fx.Int32, fx.Int64, fx.Uint8, fx.Uint16, fx.Uint32, fx.Uint64]
 
@@ -59,11 +60,38 @@ def test_true_division_of_integers_is_float():
     assert (fx.Int32(1) / 4).value == 0.25
 
 
-def test_static_integer_division_by_zero_raises():
-    with pytest.raises(ZeroDivisionError):
-        fx.Int32(1) // fx.Int32(0)
-    with pytest.raises(ZeroDivisionError):
-        fx.Int32(1) % 0
+def integer_division():
+    return fx.Int32(1) // fx.Int32(0)
+
+
+def remainder():
+    return fx.Int32(1) % 0
+
+
+def both():
+    return divmod(fx.Uint64(1), 0)
+
+
+def rounded_up():
+    return fx.ceildiv(5, 0)
+
+
+def negative_power():
+    return fx.Int32(0) ** fx.Int32(-1)
+
+
+@pytest.mark.parametrize("use", [integer_division, remainder, both, rounded_up, negative_power])
+def test_static_division_by_zero_is_refused(use):
+    with pytest.raises(ZeroDivisionError) as caught:
+        use()
+    assert isinstance(caught.value, UserError)
+    assert caught.value.code == "FLY-U278"
+
+
+@pytest.mark.parametrize("op", [operator.lshift, operator.rshift])
+def test_a_negative_static_shift_is_refused(op):
+    with pytest.raises(ValueError, match="FLY-U279"):
+        op(fx.Int32(1), fx.Int32(-1))
 
 
 def test_shifts_are_arithmetic_for_signed_and_logical_for_unsigned():

@@ -82,8 +82,10 @@ class Allocations:
         verb = "write" if write else "read"
         for r in self.ranges:
             if r.start <= address and address + size <= r.end:
+                # The kernel may have meant another buffer, and left it.
+                near = self._nearest(address, size, writable=True)
                 return AccessFault(
-                    f"write of {size} bytes to {r.name}, which is read-only",
+                    f"write of {size} bytes to {r.name}, which is read-only ({near})",
                     "FLY-U716",
                     "global",
                     address,
@@ -99,10 +101,10 @@ class Allocations:
             write,
         )
 
-    def _nearest(self, address: int, size: int) -> str:
+    def _nearest(self, address: int, size: int, writable: bool = False) -> str:
         best: tuple[int, str] | None = None
         for r in self.ranges:
-            if r.name.startswith("."):
+            if r.name.startswith(".") or (writable and not r.writable):
                 continue
             if address >= r.end:
                 found = (address - r.end, f"{address - r.end} bytes past the end of {r.name}")
@@ -113,7 +115,7 @@ class Allocations:
             if best is None or found[0] < best[0]:
                 best = found
         if best is None:
-            return "and the launch has no buffers"
+            return f"and the launch has no {'writable ' if writable else ''}buffers"
         return best[1] if best[0] < 1 << 40 else "far from every buffer of the launch"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.errors import UserTypeError
+from flydsl.errors import UserTypeError, UserZeroDivisionError
 from flydsl.expr.ambient import require
 from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.attributes import float_attributes, predicate
 from flydsl.expr.numeric.base import Numeric, like, named
 from flydsl.expr.numeric.convert import convert, fold_integer, narrowed, widened
+from flydsl.expr.numeric.fold import by_zero
 from flydsl.expr.numeric.promote import common_type
 
 __all__ = ["absolute", "floor_divide", "negate", "power", "quotient_type"]
@@ -23,12 +24,16 @@ def quotient_type(common: type[Numeric]) -> type[Numeric]:
 
 
 def floor_divide(op: str, a: Numeric, b: Numeric) -> Numeric:
-    """Emit ``a // b`` (``"floordiv"``) or ``a % b`` (``"mod"``) of two numerics of one class."""
+    """Emit ``a // b`` (``"floordiv"``) or ``a % b`` (``"mod"``) of two numerics of one class.
+
+    Raises:
+        UserZeroDivisionError: The divisor is a static, integer zero.
+    """
     kind = type(a)
     if kind.is_float:
         return _float_floor(op, a, b)
     if b.is_static() and b.value == 0:
-        raise ZeroDivisionError("integer division or modulo by zero")
+        raise by_zero("a run-time integer")
     if b.is_static() and b.value > 0 and b.value & (b.value - 1) == 0:
         return _by_power_of_two(op, a, int(b.value))
     x, y = a.ir_value(), b.ir_value()
@@ -132,7 +137,7 @@ def power(a: Numeric, b: Numeric) -> Numeric:
     """Return ``a ** b``: folded, multiplied out for small static exponents, else a math operation.
 
     Raises:
-        ZeroDivisionError: Static zero to a negative power.
+        UserZeroDivisionError: Static zero to a negative power.
     """
     common = common_type(type(a), type(b), True)
     if a.is_static() and b.is_static():
@@ -152,6 +157,10 @@ def power(a: Numeric, b: Numeric) -> Numeric:
 
 
 def _static_power(common: type[Numeric], a: Numeric, b: Numeric) -> Numeric:
+    if a.value == 0 and b.value < 0:
+        raise UserZeroDivisionError(
+            "zero is raised to a negative power", code="FLY-U278", value=f"{a.value} ** {b.value}"
+        )
     result = a.value**b.value
     if isinstance(result, complex):
         raise UserTypeError("this power is not a real number", code="FLY-U208", value=(a, b))

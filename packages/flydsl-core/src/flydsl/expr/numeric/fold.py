@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flydsl.errors import UserValueError, UserZeroDivisionError
 from flydsl.expr.numeric.base import Numeric
 from flydsl.expr.numeric.convert import fold_integer
 from flydsl.expr.numeric.formats import FORMATS, FloatFormat
 
-__all__ = ["all_ones", "binary", "compare"]
+__all__ = ["all_ones", "binary", "by_zero", "compare", "negative_shift"]
 
 
 def binary(op: str, kind: type[Numeric], a: Any, b: Any) -> Any:
     """Return ``a op b`` in class `kind`; both operands are values of that class.
 
     Raises:
-        ZeroDivisionError: Integer division by zero.
+        UserZeroDivisionError: Integer division by zero.
+        UserValueError: A negative shift count.
     """
     if kind.format is not None:
         if op == "floordiv":
@@ -50,10 +52,10 @@ def _integer(op: str, kind: type[Numeric], a: int, b: int) -> int:
         return a - b
     if op == "mul":
         return a * b
-    if op == "floordiv":
-        return a // b
-    if op == "mod":
-        return a % b
+    if op in ("floordiv", "mod"):
+        if b == 0:
+            raise by_zero(a)
+        return a // b if op == "floordiv" else a % b
     if op == "and":
         return a & b
     if op == "or":
@@ -67,9 +69,23 @@ def _integer(op: str, kind: type[Numeric], a: int, b: int) -> int:
     return -1 if a < 0 and b > 0 else _shifted_out(b)
 
 
+def by_zero(dividend: object) -> UserZeroDivisionError:
+    """Return the error for an integer that is divided by a static zero."""
+    return UserZeroDivisionError(
+        "an integer is divided by zero", code="FLY-U278", value=f"{dividend} divided by 0"
+    )
+
+
+def negative_shift(count: int) -> UserValueError:
+    """Return the error for a shift by a static, negative count."""
+    return UserValueError(
+        "a shift count is negative", code="FLY-U279", value=count, allowed="0 and above"
+    )
+
+
 def _shifted_out(count: int) -> int:
     if count < 0:
-        raise ValueError("negative shift count")  # as Python
+        raise negative_shift(count)
     return 0
 
 

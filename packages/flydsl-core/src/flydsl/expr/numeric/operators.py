@@ -56,7 +56,8 @@ def arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
 
     Raises:
         UserTypeError: A bitwise operator on floats.
-        ZeroDivisionError: Static integer division by zero.
+        UserZeroDivisionError: Static integer division by zero.
+        UserValueError: A static, negative shift count.
     """
     cls = type(a)
     if cls is type(b) and cls.width > 1:
@@ -92,7 +93,7 @@ def emit_arithmetic(op: str, a: Numeric, b: Numeric) -> Numeric:
         if b.value >= common.width:
             return _shifted_out(op, a)
         if b.value < 0:
-            raise ValueError("negative shift count")  # as Python
+            raise fold.negative_shift(int(b.value))
     elif op in ("shl", "shr"):
         return _shifted(op, a, b)
     names = _NAMES[op]
