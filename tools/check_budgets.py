@@ -46,6 +46,8 @@ class Budgets:
         environment_paths: Folders that may read the process environment.
         signature_paths: Folders of functions whose signatures other libraries prescribe: their
             keyword-only parameters do not count.
+        launcher_paths: Files of launchers that existing programs call with all of their arguments
+            in order: parameters do not count.
     """
 
     max_file_lines: int = 500
@@ -55,6 +57,7 @@ class Budgets:
     arch_paths: tuple[str, ...] = ()
     environment_paths: tuple[str, ...] = ()
     signature_paths: tuple[str, ...] = ()
+    launcher_paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("max_file_lines", "max_function_lines", "max_parameters"):
@@ -136,7 +139,8 @@ def functions(source: Source) -> Iterator[Finding]:
             yield source.finding(node.lineno, "function-length", message)
         keywords = not source.under(source.budgets.signature_paths)
         count = _parameter_count(node.args, keywords=keywords)
-        if count > source.budgets.max_parameters:
+        launcher = source.under(source.budgets.launcher_paths)
+        if count > source.budgets.max_parameters and not launcher:
             limit = source.budgets.max_parameters
             message = f"{node.name} has {count} parameters; the budget is {limit}: use a dataclass"
             yield source.finding(node.lineno, "parameters", message)

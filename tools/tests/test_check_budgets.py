@@ -62,6 +62,11 @@ def test_rule(path: str, text: str, expected: list[tuple[str, int]]) -> None:
             "def f(a, b, c, d, e, g, h, i, *, j): ...\n",
             {"signature_paths": (CORE + "ops",)},
         ),
+        (
+            CORE + "launch.py",
+            "def f(a, b, c, d, e, f, g, h, i): ...\n",
+            {"launcher_paths": (CORE + "launch.py",)},
+        ),
     ],
 )
 def test_exempt_folder(path: str, text: str, limit: dict[str, tuple[str, ...]]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flydsl.errors import TargetError, UserTypeError, UserValueError
-from flydsl.expr.ambient import IRType, IRValue, require
+from flydsl.expr.ambient import IRType, IRValue, Session, require
 from flydsl.expr.emit import emit, emit_op
 from flydsl.expr.numeric import Int32, Numeric, as_numeric
 from flydsl_rocdl.arch import ArchFacts
@@ -75,19 +75,32 @@ def immediate(what: str, value: object, low: int, high: int) -> int:
 def operation(name: str, **attributes: str) -> None:
     """Create an operation without operands or results; attributes are given as MLIR text."""
     session = require(name)
-    emit_op(name, (), (), {k: session.ir.Attribute.parse(v) for k, v in attributes.items()})
+    key = ("operation", *sorted(attributes.items()))
+    found = session.attributes.get(key)
+    if found is None:
+        parse = session.ir.Attribute.parse
+        found = session.attributes[key] = {k: parse(v) for k, v in attributes.items()}
+    emit_op(name, (), (), found)
+
+
+def _call(session: Session, name: str, operands: int) -> Mapping[str, Any]:
+    """Return the attributes of a call of ``llvm.<name>``, made once per session."""
+    key = ("intrinsic", name, operands)
+    found: Mapping[str, Any] | None = session.attributes.get(key)
+    if found is None:
+        found = session.attributes[key] = {
+            "intrin": session.ir.StringAttr.get(f"llvm.{name}"),
+            "fastmathFlags": session.ir.Attribute.parse("#llvm.fastmath<none>"),
+            "op_bundle_sizes": session.ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": session.ir.DenseI32ArrayAttr.get([operands, 0]),
+        }
+    return found
 
 
 def intrinsic(name: str, result: IRType, operands: Sequence[IRValue]) -> IRValue:
     """Call ``llvm.<name>`` and return its value."""
     session = require(name)
-    attributes: Mapping[str, Any] = {
-        "intrin": session.ir.StringAttr.get(f"llvm.{name}"),
-        "fastmathFlags": session.ir.Attribute.parse("#llvm.fastmath<none>"),
-        "op_bundle_sizes": session.ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": session.ir.DenseI32ArrayAttr.get([len(operands), 0]),
-    }
-    return emit("llvm.call_intrinsic", result, operands, attributes)
+    return emit("llvm.call_intrinsic", result, operands, _call(session, name, len(operands)))
 
 
 def effect(
@@ -95,12 +108,7 @@ def effect(
 ) -> None:
     """Call ``llvm.<name>`` for its effect; attributes are given as MLIR text."""
     session = require(name)
-    found: dict[str, Any] = {
-        "intrin": session.ir.StringAttr.get(f"llvm.{name}"),
-        "fastmathFlags": session.ir.Attribute.parse("#llvm.fastmath<none>"),
-        "op_bundle_sizes": session.ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": session.ir.DenseI32ArrayAttr.get([len(operands), 0]),
-    }
+    found = dict(_call(session, name, len(operands)))
     found.update({k: session.ir.Attribute.parse(v) for k, v in (attributes or {}).items()})
     emit_op("llvm.call_intrinsic", (), operands, found)
 

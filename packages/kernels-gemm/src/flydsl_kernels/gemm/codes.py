@@ -7,4 +7,9 @@ from types import MappingProxyType
 
 __all__ = ["CODES"]
 
-CODES: Mapping[str, str] = MappingProxyType({})
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "FLY-C930": "A product with preshuffled weights cannot have this configuration.",
+        "FLY-C931": "Tiles of a product with preshuffled weights do not fit the LDS.",
+    }
+)

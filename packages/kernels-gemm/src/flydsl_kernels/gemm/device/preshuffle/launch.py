@@ -1,0 +1,116 @@
+"""The kernel, and builders with the names and arguments that existing programs use."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.errors import ConfigError
+from flydsl_kernels.gemm.device.preshuffle.plan import THREADS, PreshufflePlan
+from flydsl_kernels.gemm.device.preshuffle.results import finish
+from flydsl_kernels.gemm.device.preshuffle.setup import body_of, place_of, steps_of
+from flydsl_rocdl.kernels.epilogue import Epilogue
+from flydsl_rocdl.kernels.pipelining import pipelined
+
+__all__ = ["compile_preshuffle_gemm", "preshuffle_launcher"]
+
+_SCALED = ("fp8", "int8", "int4")
+
+
+@flyc.kernel
+def preshuffle_kernel(  # noqa: PLR0913, PLR0917
+    C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, ScaleA: fx.Tensor, ScaleB: fx.Tensor,
+    Bias: fx.Tensor, M: fx.Int32, N: fx.Int32, plan: fx.Constexpr[PreshufflePlan],
+) -> None:  # fmt: skip
+    """Make one tile of C = epilogue(A B)."""
+    place = place_of(plan, M, N)
+    body = body_of(plan, A, B, M, N, place)
+    acc = steps_of(plan, body, pipelined)
+    finish(plan, acc, C, (ScaleA, ScaleB, Bias), (M, N), place)
+
+
+def compile_preshuffle_gemm(
+    *,
+    N: int,
+    K: int,
+    tile_m: int,
+    tile_n: int,
+    tile_k: int,
+    in_dtype: str = "fp8",
+    out_dtype: str = "bf16",
+    **options: Any,
+) -> Any:
+    """Return the launcher of C = epilogue(A B) with B in layout ``16x16`` (or ``int4_packed``).
+
+    It is called as ``launcher(C, A, B, scale_a, scale_b, bias, M, N, stream)``: C (M, N) of
+    `out_dtype`, A (M, K), B the data of a `PreshuffledWeight` (N, K), f32 scales (M) and (N), the
+    bias (N) of any 16-bit or 32-bit float type. What an epilogue does not use is not read. Any M,
+    N a multiple of 16, and K of 64 bytes of A; tiles past the ends are bounded by descriptors.
+
+    Args:
+        N: Columns of C.
+        K: Columns of A.
+        tile_m: Rows of a workgroup's tile, in 16.
+        tile_n: Columns of it, in 64.
+        tile_k: Columns of A in one step; a power of two.
+        in_dtype: ``fp8``, ``int8``, ``fp16``, ``bf16``; with B of four bits ``int4`` (A int8),
+            ``fp16_int4``, ``bf16_int4``.
+        out_dtype: ``bf16``, ``fp16`` or ``f32``.
+        **options: ``epilogue`` (``none``, ``bias``, ``bias_relu``, ``bias_silu``, ``bias_gelu``),
+            ``waves_per_eu`` (occupancy to compile for), ``enable_scheduler`` (keep memory
+            operations at their places among the matrix instructions), ``use_async_copy`` and
+            ``preload`` (accepted: copies always run a step ahead, and their places follow from
+            the counts of instructions), ``xcd_swizzle`` (rows of tiles that neighbouring
+            workgroups of a die share), ``lds_stage`` (1 or 2).
+
+    Raises:
+        ConfigError: An argument that the kernel cannot have; says which ones it can.
+    """
+    known = {
+        "epilogue": "none", "waves_per_eu": None, "enable_scheduler": True,
+        "use_async_copy": False, "xcd_swizzle": 0, "lds_stage": 2, "preload": None,
+    }  # fmt: skip
+    for name in options:
+        if name not in known:
+            raise ConfigError("compile_preshuffle_gemm has no such option", code="FLY-C930",
+                              value=name, allowed=", ".join(known))  # fmt: skip
+    chosen = {**known, **options}
+    _check_preload(chosen["preload"])
+    scaled = in_dtype in _SCALED or in_dtype.endswith("_int4")
+    plan = PreshufflePlan(
+        in_dtype, out_dtype, N, K, tile_m, tile_n, tile_k,
+        Epilogue.named(str(chosen["epilogue"]), scaled=scaled),
+        int(str(chosen["xcd_swizzle"])), int(str(chosen["lds_stage"])),
+        bool(chosen["enable_scheduler"]),
+    )  # fmt: skip
+    return preshuffle_launcher(plan, chosen["waves_per_eu"])
+
+
+def _check_preload(preload: object) -> None:
+    if preload is None:
+        return
+    pair = isinstance(preload, (tuple, list)) and len(preload) == 2
+    if not pair or not all(isinstance(n, int) and n >= 0 for n in preload):  # type: ignore[attr-defined]
+        raise ConfigError("preload is a pair of counts", code="FLY-C930", value=preload,
+                          allowed="(LDS reads, memory reads), or None")  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def preshuffle_launcher(plan: PreshufflePlan, waves_per_eu: Any = None) -> Any:
+    """Return the launcher of a plan, the same one for the same arguments."""
+
+    @flyc.jit
+    def launch(  # noqa: PLR0913, PLR0917
+        C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, scale_a: fx.Tensor, scale_b: fx.Tensor,
+        bias: fx.Tensor, M: fx.Int32, N: fx.Int32, stream: fx.Stream,
+    ) -> None:  # fmt: skip
+        grid = (M + (plan.tile_m - 1)) // plan.tile_m, (N + (plan.tile_n - 1)) // plan.tile_n
+        preshuffle_kernel(C, A, B, scale_a, scale_b, bias, M, N, plan).launch(
+            grid=grid, block=(THREADS, 1, 1), stream=stream
+        )
+
+    if waves_per_eu is not None:
+        return flyc.compile[{"waves_per_eu": waves_per_eu}](launch)
+    return launch

@@ -1,0 +1,148 @@
+"""Where the operands of a workgroup lie: A in memory and in local data share, B in memory.
+
+Rows past the end of A, and columns past the end of B, are outside their descriptors: they read as
+zero. Bases move with the workgroup in 64 bits, so operands may be of any size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.expr as fx
+from flydsl_kernels.gemm.device.preshuffle.plan import PASS_BYTES, SIDE, PreshufflePlan
+from flydsl_rocdl.kernels.swizzle import PIECE, RowSwizzle
+from flydsl_rocdl.kernels.word_buffers import OUTSIDE, WordBuffer
+
+__all__ = ["ARows", "BBlocks", "Place", "Stage"]
+
+__flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
+
+WAVE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who the calling thread is, and which tile its workgroup has.
+
+    Attributes:
+        thread: Number in the workgroup.
+        lane: Number in the wave.
+        wave: Number of the wave, the same in all of its lanes.
+        first_row: First row of the tile.
+        first_column: First column of the wave's share of the tile.
+    """
+
+    thread: Any
+    lane: Any
+    wave: Any
+    first_row: Any
+    first_column: Any
+
+    @property
+    def row(self) -> Any:
+        """Row of a block that the lane loads."""
+        return self.lane % SIDE
+
+    @property
+    def group(self) -> Any:
+        """Which 16 of the 64 bytes of a chunk the lane loads."""
+        return self.lane // SIDE
+
+
+class ARows:
+    """The tile's rows of A in memory: a buffer per pass, and the thread's offset in each."""
+
+    def __init__(self, plan: PreshufflePlan, pointer: Any, rows: Any, place: Place) -> None:
+        pitch, per_pass = plan.a_pitch, plan.rows_per_pass
+        start = fx.recast_iter(fx.Int8, pointer) + place.first_row.to(fx.Int64) * pitch
+        left = rows - place.first_row
+        self.buffers = [
+            WordBuffer.of(
+                start + number * per_pass * pitch,
+                fx.min(left - number * per_pass, per_pass) * pitch,
+            )
+            for number in range(plan.passes)
+        ]
+        pieces = plan.row_bytes // PIECE
+        self.piece = place.thread % pieces
+        self.lane = place.thread // pieces * pitch + self.piece * PIECE
+
+    def load(self, number: int, offset: Any) -> Any:
+        """Load the thread's 16 bytes of one pass; `offset` is the step's place in a row."""
+        return self.buffers[number].load(self.lane, offset)
+
+    def load_part(self, number: int, offset: Any, pieces: int) -> Any:
+        """The same where rows have only `pieces` pieces left."""
+        inside = self.piece < pieces
+        return self.buffers[number].load(inside.select(self.lane, fx.Int32(OUTSIDE)), offset)
+
+
+class BBlocks:
+    """The wave's blocks of 16 rows of preshuffled B in memory."""
+
+    def __init__(self, plan: PreshufflePlan, pointer: Any, columns: Any, place: Place) -> None:
+        share = plan.column_blocks * SIDE
+        blocks = fx.min(columns - place.first_column, share) // SIDE
+        start = fx.recast_iter(fx.Int8, pointer)
+        start = start + (place.first_column // SIDE).to(fx.Int64) * plan.b_pitch
+        self.plan = plan
+        self.buffer = WordBuffer.of(start, blocks * plan.b_pitch)
+        self.lane = place.lane * (plan.b_chunk // WAVE * (2 if plan.paired else 1))
+        self.blocks = [fx.Int32(0)]
+        for number in range(1, plan.column_blocks):
+            there = (blocks > number).select(fx.Int32(number * plan.b_pitch), fx.Int32(0))
+            self.blocks.append(there if plan.n % plan.tile_n else fx.Int32(number * plan.b_pitch))
+
+    def at(self, step: Any) -> Any:
+        """Return the lane's offset of a step."""
+        return self.lane + step * (self.plan.chunks * self.plan.b_chunk)
+
+    def load(self, block: int, chunk: int, at: Any) -> Any:
+        """Load the lane's share of a block in one chunk of the step at `at`."""
+        words, offset = self.plan.b_chunk // WAVE // 4, chunk * self.plan.b_chunk
+        if self.plan.paired:
+            offset = chunk // 2 * 2 * self.plan.b_chunk + chunk % 2 * 4
+        return self.buffer.load(at + offset, self.blocks[block], words=words)
+
+
+class Stage:
+    """Tiles of A in local data share, their rows swizzled."""
+
+    def __init__(self, plan: PreshufflePlan, swizzle: RowSwizzle, place: Place) -> None:
+        storage: Any = fx.Array
+        kind = storage[fx.Int32, plan.lds_bytes // 4]
+        self.plan, self.swizzle = plan, swizzle
+        self.base = fx.SharedAllocator().allocate(kind, alignment=1024).ptr
+        self.variants = max(2, swizzle.variants) if plan.paired else swizzle.variants
+        self.reads = [
+            self.base + swizzle.place(place.row, self._piece(chunk, place.group)) // 4
+            for chunk in range(min(self.variants, plan.chunks))
+        ]
+        pieces = plan.row_bytes // PIECE
+        row, piece = place.thread // pieces, place.thread % pieces
+        # Rows are exchanged in the same way again after so many of them.
+        turn = swizzle.pieces * swizzle.rows_per_line
+        self.writes = [
+            self.base + swizzle.place(row + number * plan.rows_per_pass, piece) // 4
+            for number in range(min(plan.passes, max(1, turn // plan.rows_per_pass)))
+        ]
+
+    def _piece(self, chunk: int, group: Any) -> Any:
+        """Return which 16 bytes of a row a group of lanes reads for a chunk."""
+        if self.plan.paired:
+            return 8 * (chunk // 2) + 2 * group + chunk % 2
+        return 4 * chunk + group
+
+    def read(self, slot: int, block: int, chunk: int) -> Any:
+        """Read the lane's 16 bytes of a block of rows and a chunk."""
+        turn, variant = divmod(chunk, self.variants)
+        at = slot * self.plan.tile_m * self.plan.row_bytes + block * SIDE * self.plan.row_bytes
+        at += turn * self.variants * 4 * PIECE
+        return (self.reads[variant] + at // 4).load(fx.Int32x4)
+
+    def write(self, slot: int, number: int, value: Any) -> None:
+        """Write the thread's 16 bytes of one pass."""
+        own = number % len(self.writes)
+        at = slot * self.plan.tile_m * self.plan.row_bytes + (number - own) * PASS_BYTES
+        (self.writes[own] + at // 4).store(value)

@@ -1,0 +1,333 @@
+"""One step along K: matrix instructions with the next step's memory operations among them.
+
+Items are pairs (group of chunks, block of rows) in order; each takes `per_item` instructions. What
+an item reads of A is read `ahead` batches of items before; the B of a group is loaded again for the
+next step as soon as its last item is done, into the same registers. The next step's A comes into
+registers early in the step, goes to local data share before the last batches, and its first ones
+are read behind the barrier during those: the matrix unit never waits for a whole latency.
+
+Waits are explicit and cover a batch or a group at once; what the compiler inserts for itself stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import flydsl.expr as fx
+from flydsl_kernels.gemm.device.preshuffle.operands import ARows, BBlocks, Stage
+from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
+from flydsl_rocdl.kernels.matrix_steps import MatrixStep
+from flydsl_rocdl.kernels.scheduling import spread
+
+__all__ = ["State", "TileBody"]
+
+__flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
+
+State = tuple[list[Any], list[Any], list[Any]]
+"""Accumulators, B of the step, and A of the step's first batches."""
+_MOST_OUTSTANDING = 63
+_MOST_LDS = 15
+_LDS_PASSES = 32
+"""Matrix passes, of four clocks, that a read of local data share should have."""
+
+
+class TileBody:
+    """Emits steps.
+
+    Args:
+        plan: The configuration.
+        step: The matrix instruction.
+        a: Rows of A in memory.
+        b: Blocks of B in memory.
+        stage: A in local data share.
+        unpack: Turns a loaded share of B into fragments of Int32x4.
+    """
+
+    def __init__(
+        self, plan: PreshufflePlan, step: MatrixStep, a: ARows, b: BBlocks, stage: Stage,
+        unpack: Callable[[Any], Any],
+    ) -> None:  # fmt: skip
+        self.plan, self.step, self.a, self.b, self.stage = plan, step, a, b, stage
+        self.unpack = unpack
+        self.unit = step.multiplier()
+        self.groups = plan.chunks // step.fragments
+        self.items = self.groups * plan.row_blocks
+        self.per_item = plan.column_blocks * step.per_fragment
+        pairs = self.items % 2 == 0 and self.items > 2 and step.fragments == 1
+        self.batch = 2 if pairs else 1
+        self.batches = self.items // self.batch
+        passes = self.batch * self.per_item * (step.shape.passes or 4)
+        self.ahead = max(1, min(-(-_LDS_PASSES // passes), self.batches - 1, 3))
+
+    def start(self) -> State:
+        """Load the first step, and return the state before it."""
+        plan = self.plan
+        rows = [self.a.load(number, 0) for number in range(plan.passes)]
+        at, b = self.b.at(0), []
+        for index in range(self._blocks()):
+            # In the order of the loop: else its waits would be for the worse of both orders.
+            self.fence()
+            b.append(self.b.load(*self._block(index), at))
+        self.fence()
+        for number, row in enumerate(rows):
+            self.stage.write(0, number, row)
+        self._arrive()
+        acc = [self.step.zero() for _ in range(plan.row_blocks * plan.column_blocks)]
+        first = range(self.ahead * self.batch)
+        return acc, b, [word for item in first for word in self.read_item(0, item)]
+
+    def run(self, step: Any, slot: int, state: State, more: bool) -> State:
+        """Emit one step; with `more` also the loads of the next one."""
+        return _Emission(self, step, slot % self.plan.stages, state, more).run()
+
+    def tail(self, acc: list[Any], step: int, slot: int) -> list[Any]:
+        """Emit the last chunks, fewer than a step has."""
+        plan, chunks = self.plan, self.plan.tail_chunks
+        rows = [
+            self.a.load_part(number, step * plan.row_bytes, chunks * 4)
+            for number in range(plan.passes)
+        ]
+        at = self.b.at(step)
+        count = chunks * plan.column_blocks
+        b = [self.b.load(*self._block(index), at) for index in range(count)]
+        fx.rocdl.lds_barrier()
+        for number, row in enumerate(rows):
+            self.stage.write(slot % plan.stages, number, row)
+        self._arrive()
+        assert chunks % self.step.fragments == 0, "tails are whole groups of chunks"
+        for group in range(chunks // self.step.fragments):
+            for block in range(plan.row_blocks):
+                a = self.read_item(slot % plan.stages, group * plan.row_blocks + block)
+                self.multiply(acc, block, self.a_operands(a), self.b_operands(b, group))
+        return acc
+
+    def fence(self) -> None:
+        """Keep instructions from moving across, if the plan says so."""
+        if self.plan.fenced:
+            fx.rocdl.sched_barrier()
+
+    def _blocks(self) -> int:
+        return self.plan.chunks * self.plan.column_blocks
+
+    def _block(self, index: int) -> tuple[int, int]:
+        """Return (block, chunk) of B's share `index`; chunks are outermost."""
+        return index % self.plan.column_blocks, index // self.plan.column_blocks
+
+    def _arrive(self) -> None:
+        fx.rocdl.s_waitcnt(lgkmcnt=0)
+        fx.rocdl.s_barrier()
+
+    def read_item(self, slot: int, item: int) -> list[Any]:
+        """Read what an item needs of A."""
+        group, block = divmod(item, self.plan.row_blocks)
+        first = group * self.step.fragments
+        return [self.stage.read(slot, block, first + i) for i in range(self.step.fragments)]
+
+    def a_operands(self, words: Sequence[Any]) -> list[Any]:
+        """Return the operands of an item's A, one per instruction."""
+        return self.step.operands(words)
+
+    def b_operands(self, b: Sequence[Any], group: int) -> list[list[Any]]:
+        """Return B's operands of a group: per block, one per instruction."""
+        count, columns = self.step.fragments, self.plan.column_blocks
+        return [
+            self.step.operands(
+                [self.unpack(b[(group * count + i) * columns + block]) for i in range(count)]
+            )
+            for block in range(columns)
+        ]
+
+    def multiply(self, acc: list[Any], block: int, a: list[Any], b: list[list[Any]],
+                 before: Callable[[int], None] = lambda _: None) -> None:  # fmt: skip
+        """Emit an item's instructions; columns change fastest, so that sums do not wait."""
+        columns = self.plan.column_blocks
+        for number in range(self.per_item):
+            part, column = divmod(number, columns)
+            before(number)
+            place = block * columns + column
+            acc[place] = self.unit.run(b[column][part], a[part], acc[place])
+
+
+class _Emission:
+    """One step being emitted: operations by position, loads on their way."""
+
+    def __init__(self, body: TileBody, step: Any, slot: int, state: State, more: bool) -> None:
+        self.body, self.step, self.slot, self.more = body, step, slot, more
+        acc, self.b, self.first = state
+        self.acc = list(acc)
+        self.next_slot = (slot + 1) % body.plan.stages
+        self.next_b: dict[int, Any] = {}
+        self.next_a: dict[int, Any] = {}
+        self.next_first: list[Any] = []
+        self.actions: dict[int, list[Callable[[], None]]] = {}
+        self.loads = [("b", g) for g in range(body.groups) for _ in range(self._group_size())]
+        self.words: dict[int, list[Any]] = {
+            item: self.first[item * self._each : (item + 1) * self._each]
+            for item in range(body.ahead * body.batch)
+        }
+        reads = body.batch * self._each
+        self.lds = [("a", batch) for batch in range(body.ahead) for _ in range(reads)]
+
+    @property
+    def _each(self) -> int:
+        return self.body.step.fragments
+
+    def _group_size(self) -> int:
+        return self._each * self.body.plan.column_blocks
+
+    def _at(self, position: int, action: Callable[[], None]) -> None:
+        self.actions.setdefault(min(position, self.total), []).append(action)
+
+    @property
+    def total(self) -> int:
+        """Matrix instructions of the step."""
+        return self.body.items * self.body.per_item
+
+    def run(self) -> State:
+        """Emit the step and return the state after it."""
+        body = self.body
+        self._place_reads()
+        if self.more:
+            self._place_a()
+            self._place_b()
+        b: list[list[Any]] = []
+        for item in range(body.items):
+            group, block = divmod(item, body.plan.row_blocks)
+            batch, within = divmod(item, body.batch)
+            if within == 0:
+                self._begin(batch, group if block == 0 else self._next_group(item))
+            if block == 0:
+                b = body.b_operands(self.b, group)
+            a = body.a_operands(self.words.pop(item))
+            first = item * body.per_item
+            body.multiply(self.acc, block, a, b, partial(self._act_after, first))
+        self._act(self.total)
+        self.body.fence()
+        next_b = [self.next_b[i] for i in range(len(self.b))] if self.more else self.b
+        return self.acc, next_b, self.next_first if self.more else self.first
+
+    def _next_group(self, item: int) -> int | None:
+        """Return the group that begins within the batch of an item, if one does."""
+        rows = self.body.plan.row_blocks
+        for other in range(item, item + self.body.batch):
+            if other % rows == 0:
+                return other // rows
+        return None
+
+    def _act_after(self, first: int, number: int) -> None:
+        """Emit the operations before an item's instruction."""
+        self._act(first + number)
+
+    def _act(self, position: int) -> None:
+        """Emit the operations at a position."""
+        actions = self.actions.pop(position, None)
+        if not actions:
+            return
+        self.body.fence()
+        for action in actions:
+            action()
+        self.body.fence()
+
+    def _begin(self, batch: int, group: int | None) -> None:
+        """Wait for what a batch of items needs; meet the other waves before the last ones."""
+        body = self.body
+        meet = self.more and batch == body.batches - body.ahead
+        waits = {"lgkmcnt": 0 if meet else _newer(self.lds, ("a", batch), _MOST_LDS)}
+        if group is not None:
+            waits["vmcnt"] = _newer(self.loads, ("b", group), _MOST_OUTSTANDING)
+        self.body.fence()
+        fx.rocdl.s_waitcnt(**waits)
+        if meet:
+            fx.rocdl.s_barrier()
+        self.body.fence()
+
+    def _place_reads(self) -> None:
+        """Place the reads of each batch of A, `ahead` batches before."""
+        body = self.body
+        span = body.batch * body.per_item
+        for batch in range(body.ahead, body.batches + (body.ahead if self.more else 0)):
+            later = batch >= body.batches
+            number = batch - body.batches if later else batch
+            items = range(number * body.batch, (number + 1) * body.batch)
+            start = (batch - body.ahead) * span
+            first = start + min(1, span - 1)
+            until = max(first, start + span // 2)
+            for item, position in zip(items, spread(len(items), first, until), strict=True):
+                self._at(position, self._reading(item, later, batch))
+
+    def _reading(self, item: int, later: bool, batch: int) -> Callable[[], None]:
+        """Return what reads an item of this step, or of the next one."""
+
+        def action() -> None:
+            found = self.body.read_item(self.next_slot if later else self.slot, item)
+            self.lds += [("a", batch)] * len(found)
+            if later:
+                self.next_first += found
+            else:
+                self.words[item] = found
+
+        return action
+
+    def _place_a(self) -> None:
+        """Place the loads of the next step's A, and its writes before the last batch."""
+        body, passes = self.body, self.body.plan.passes
+        span = body.batch * body.per_item
+        last = self.total - span * body.ahead
+        offset = (self.step + 1) * body.plan.row_bytes
+
+        def load(number: int) -> Callable[[], None]:
+            def action() -> None:
+                self.next_a[number] = body.a.load(number, offset)
+                self.loads.append(("a", number))
+
+            return action
+
+        def write(number: int) -> Callable[[], None]:
+            def action() -> None:
+                if number == 0:
+                    newer = _newer(self.loads, ("a", passes - 1), _MOST_OUTSTANDING)
+                    fx.rocdl.s_waitcnt(vmcnt=newer)
+                    if body.plan.stages == 1:  # all of this step's A has been read by every wave
+                        fx.rocdl.lds_barrier()
+                body.stage.write(self.next_slot, number, self.next_a[number])
+                self.lds.append(("write", number))
+
+            return action
+
+        late = min(last - 1, last - span // 2)
+        early = min(late, max(passes, last // 6))
+        for number, position in enumerate(spread(passes, min(1, early), early)):
+            self._at(position, load(number))
+        for number, position in enumerate(spread(passes, late, last - 1)):
+            self._at(position, write(number))
+
+    def _place_b(self) -> None:
+        """Place the loads of the next step's B, each after its registers' last use."""
+        body = self.body
+        at: list[Any] = []
+
+        def load(index: int, group: int) -> Callable[[], None]:
+            def action() -> None:
+                if not at:
+                    at.append(body.b.at(self.step + 1))
+                self.next_b[index] = body.b.load(*body._block(index), at[0])
+                self.loads.append(("b", group))
+
+            return action
+
+        length = body.plan.row_blocks * body.per_item
+        size = self._group_size()
+        for group in range(body.groups):
+            first = (group + 1) * length if body.groups > 1 else length // 8
+            part = {1: 4, 2: 2}.get(body.groups, 6)
+            until = min(self.total, first + length * part // 8)
+            for i, position in enumerate(spread(size, min(first + 1, until), until)):
+                self._at(position, load(group * size + i, group))
+
+
+def _newer(queue: list[tuple[str, int]], tag: tuple[str, int], most: int) -> int:
+    """Return how many operations were issued after the last one of a kind, at most `most`."""
+    places = [number for number, found in enumerate(queue) if found == tag]
+    return min(most, len(queue) - 1 - places[-1]) if places else most
