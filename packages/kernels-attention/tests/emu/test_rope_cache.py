@@ -59,13 +59,22 @@ def expected(layout, kind, keys, values):
     return k, v
 
 
-@pytest.mark.parametrize("layout", ["linear", "vectorised", "transposed"])
-@pytest.mark.parametrize("style", ["neox", "gptj"])
-@pytest.mark.parametrize(
-    ("kind", "scale"),
-    [(BF16, None), (FNUZ, "head"), (np.dtype(np.int8), 0.0625), (np.dtype(np.float32), None)],
-    ids=str,
-)
+KINDS = [
+    (BF16, None),
+    (FNUZ, "head"),
+    (np.dtype(np.int8), 0.0625),
+    (np.dtype(np.float32), None),
+]
+LAYOUTS = ["linear", "vectorised", "transposed"]
+# Every layout with every style and every type, each type with every layout once.
+CASES = [
+    (layout, style, *KINDS[(index + place) % 4])
+    for place, layout in enumerate(LAYOUTS)
+    for index, style in enumerate(("neox", "gptj", "neox", "gptj"))
+]
+
+
+@pytest.mark.parametrize(("layout", "style", "kind", "scale"), CASES, ids=str)
 def test_every_layout(layout, style, kind, scale, gfx942):
     random = np.random.default_rng()
     tokens = len(SLOTS)

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from flydsl.ext.torch_ops import register_op
-from flydsl_kernels.attention.ops import qk_norm, rope_cache
-from flydsl_kernels.attention.ops.rope import run_rope
+from flydsl_kernels.attention.ops import caching, head_norm
+from flydsl_kernels.attention.ops.rotation import run_rope
 
 __all__ = ["fused_rope_kv_cache_operator", "qk_norm_rope_quant_operator", "rope_operator"]
 
@@ -70,12 +70,12 @@ def _fused(
     """Rotate and store; `heads` are q, k, v, `angles` cos, sin, positions (or None)."""
     q, k, v = heads
     cos, sin, positions = angles
-    out: Tensor = rope_cache.run_rope_cache(
+    out: Tensor = caching.run_rope_cache(
         (q, k, v),
         (cos, sin, positions),
         (slots, key_cache, value_cache),
         (scales[0], scales[1]),
-        rope_cache.CacheOptions(style, rotary_dim, cache_layout),
+        caching.CacheOptions(style, rotary_dim, cache_layout),
     )
     return out
 
@@ -100,24 +100,24 @@ def _qk_norm(
     scale_dtype: str,
 ) -> list[Tensor]:
     """Normalise and rotate; `heads` are q and kv, `quant` empty for unquantised results."""
-    options = qk_norm.NormOptions(eps, rotary_dim, quant or None, group, scale_dtype)
+    options = head_norm.NormOptions(eps, rotary_dim, quant or None, group, scale_dtype)
     cos, sin, positions = angles
     return list(
-        qk_norm.run_qk_norm(
+        head_norm.run_qk_norm(
             (heads[0], heads[1]), (cos, sin, positions), (weights[0], weights[1]), options
         )
     )
 
 
 def _fake_qk_norm(heads: list[Tensor], *_: Any, **options: Any) -> list[Tensor]:
-    kept = qk_norm.NormOptions(
+    kept = head_norm.NormOptions(
         options["eps"],
         options["rotary_dim"],
         options["quant"] or None,
         options["group"],
         options["scale_dtype"],
     )
-    return list(qk_norm.new_outputs((heads[0], heads[1]), kept))
+    return list(head_norm.new_outputs((heads[0], heads[1]), kept))
 
 
 qk_norm_rope_quant_operator = register_op(
