@@ -129,7 +129,7 @@ class Driver:
         }
         options = compile_options(cache_of(function).hints if hints is None else hints)
         devices = [device for spec in specs.values() for device in spec.devices]
-        target, placement = _place(devices, options)
+        target, placement = place(devices, options)
         key = CompileKey(
             tuple(spec.key for spec in specs.values()), target.name, options.cache_key()
         )
@@ -278,8 +278,17 @@ def _described(parameter: Any, value: object) -> ArgSpec:
         raise
 
 
-def _place(devices: list[str], options: CompileOptions) -> tuple[Target, Placement | None]:
-    """Choose the target, and unless only compiling, the runtime and device."""
+def place(devices: list[str], options: CompileOptions) -> tuple[Target, Placement | None]:
+    """Choose the target, and unless only compiling, the runtime and device.
+
+    Args:
+        devices: Device texts of the tensors, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        options: Says whether anything will be launched.
+
+    Raises:
+        UserValueError: The tensors are on different devices.
+        TargetError: No target or device can be chosen.
+    """
     from flydsl.runtime import choose_placement
     from flydsl.targets import choose_target, create_target
 

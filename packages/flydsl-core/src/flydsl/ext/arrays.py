@@ -25,6 +25,7 @@ __all__ = [
     "is_torch",
     "shares_memory",
     "strides",
+    "target_of",
     "zeros",
 ]
 
@@ -163,6 +164,19 @@ def as_bytes(array: Any) -> Any:
     import numpy as np
 
     return array.view(np.uint8)
+
+
+def target_of(array: Any) -> Any:
+    """Return the target (`flydsl.targets.Target`) that a launch with this array compiles for.
+
+    Raises:
+        TargetError: No target or device can be chosen.
+    """
+    from flydsl.compiler.driver import place
+    from flydsl.config import compile_options
+
+    device = str(array.device) if is_torch(array) else "cpu"
+    return place([device], compile_options())[0]
 
 
 def empty(shape: Sequence[int], dtype: str, like: Any) -> Any:

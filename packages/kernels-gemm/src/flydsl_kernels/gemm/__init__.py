@@ -1,10 +1,25 @@
 """Matrix products: public functions on NumPy arrays and PyTorch tensors.
 
-Modules: `problem` states an operation and checks it, `selection` chooses a configuration, `device`
-has the kernel bodies, `ops` the public functions, `registry` announces them to FlyDSL. Parts that
-other families need too are in `flydsl_rocdl.kernels`.
+Modules: `problem` states an operation and checks it, `planning` lists configurations and chooses
+one, `rules` says which are legal, `device` has the kernel bodies, `ops` the public functions,
+`registry` announces them to FlyDSL. Parts that other families need too are in
+`flydsl_rocdl.kernels`.
 """
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from flydsl_kernels.gemm.ops import gemm
+from flydsl_kernels.gemm.plan import GemmConfig
+from flydsl_kernels.gemm.planning import Candidate, GemmChoice, plan_gemm
+from flydsl_kernels.gemm.problem import GemmProblem, Operand, Scaling
+
+__all__ = [
+    "Candidate",
+    "GemmChoice",
+    "GemmConfig",
+    "GemmProblem",
+    "Operand",
+    "Scaling",
+    "gemm",
+    "plan_gemm",
+]

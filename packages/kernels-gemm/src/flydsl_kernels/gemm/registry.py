@@ -9,7 +9,9 @@ from flydsl.plugins.payloads import KernelEntry
 
 __all__ = ["flydsl_kernels"]
 
-_SUMMARIES: dict[str, str] = {}
+_SUMMARIES = {
+    "gemm": "products of matrices or batches, with scales, bias, activation and residual",
+}
 
 
 @hookimpl

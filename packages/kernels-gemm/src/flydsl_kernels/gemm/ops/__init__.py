@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from flydsl_kernels.gemm.ops.gemm import gemm
+
+__all__ = ["gemm"]

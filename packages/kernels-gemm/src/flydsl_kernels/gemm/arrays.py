@@ -1,0 +1,166 @@
+"""NumPy arrays and PyTorch tensors as operands: batches of matrices with one contiguous axis.
+
+Neither library is imported here: a module is looked at only if the caller has loaded it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flydsl.errors import UserValueError
+from flydsl.ext import arrays
+from flydsl_kernels.gemm.problem import Operand
+
+__all__ = ["Matrix", "aligned", "as_matrix", "as_output", "as_stack", "broadcast", "stacked"]
+
+_WIDEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """An operand as a kernel takes it.
+
+    Attributes:
+        array: (batch, rows, k) with contiguous k, or (batch, k, rows) with contiguous rows.
+        batch: Matrices; 1 fits every number.
+        rows: Rows of A, or columns of B.
+        k: Columns of A, or rows of B.
+        where: How it lies in memory.
+    """
+
+    array: Any
+    batch: int
+    rows: int
+    k: int
+    where: Operand
+
+
+def address(array: Any) -> int:
+    """Return the address of the first element."""
+    if arrays.is_torch(array):
+        return int(array.data_ptr())
+    return int(array.__array_interface__["data"][0])
+
+
+def aligned(array: Any) -> Any:
+    """Return a contiguous array whose address is a multiple of 4: itself, or a copy."""
+    found = arrays.contiguous(array)
+    if address(found) % 4:
+        found = found.clone() if arrays.is_torch(found) else found.copy()
+    return found
+
+
+def alignment(array: Any, steps: Sequence[int]) -> int:
+    """Return the largest power of two up to 16 that divides the address and the steps, in bytes."""
+    every = address(array) | _WIDEST
+    for step in steps:
+        every |= step * array.itemsize
+    return every & -every
+
+
+def as_stack(array: Any, what: str) -> Any:
+    """Return an array of two or more axes as one of three.
+
+    Raises:
+        UserTypeError: It is no array.
+        UserValueError: It has fewer axes, or leading ones that cannot be merged without a copy.
+    """
+    torch = arrays.is_torch(array)
+    if array.ndim < 2:
+        raise UserValueError(
+            f"{what} is no matrix", code="FLY-U911", value=tuple(array.shape),
+            allowed="(rows, columns), or a batch of these",
+        )  # fmt: skip
+    found = array.detach() if torch else array
+    if array.ndim == 2:
+        return found[None]
+    if array.ndim == 3:
+        return found
+    count = 1
+    for extent in array.shape[:-2]:
+        count *= int(extent)
+    return found.reshape(count, array.shape[-2], array.shape[-1])
+
+
+def _swapped(array: Any) -> Any:
+    return array.transpose(1, 2) if arrays.is_torch(array) else array.transpose(0, 2, 1)
+
+
+def as_matrix(array: Any, transposed: bool, what: str) -> Matrix:
+    """Return an operand: rows of A or columns of B, and k.
+
+    Args:
+        array: The array as passed.
+        transposed: Whether its last axis is not k.
+        what: Its name in errors.
+    """
+    stack = as_stack(array, what)
+    if transposed:
+        stack = _swapped(stack)
+    batch, rows, k = (int(extent) for extent in stack.shape)
+    if batch > 1 and arrays.strides(stack)[0] == 0:
+        stack, batch = stack[:1], 1
+    _, by_row, by_k = arrays.strides(stack)
+    k_major = by_k == 1 or k <= 1
+    if k_major and rows > 1 and by_row < k:
+        k_major = False
+    if not k_major and not (by_row == 1 and by_k >= rows):
+        k_major = True
+        stack = arrays.contiguous(stack)
+    elif not k_major and rows == 1 and by_row != 1:
+        stack = arrays.contiguous(stack)
+        k_major = True
+    found = stack if k_major else _swapped(stack)
+    count, extent = (rows, k) if k_major else (k, rows)
+    leading = arrays.strides(found)[1] if count > 1 else extent
+    steps = [leading]
+    if batch > 1:
+        steps.append(arrays.strides(found)[0])
+    where = Operand(k_major, leading, alignment(found, steps))
+    if found.itemsize == 1:
+        found = arrays.as_bytes(found)
+    return Matrix(found, batch, rows, k, where)
+
+
+def broadcast(array: Any, shape: Sequence[int]) -> Any:
+    """Return the array repeated to a shape, without a copy."""
+    if tuple(array.shape) == tuple(shape):
+        return array
+    if arrays.is_torch(array):
+        return array.expand(tuple(shape))
+    import numpy as np
+
+    return np.broadcast_to(array, tuple(shape))
+
+
+def stacked(array: Any, batch: int) -> Any:
+    """Return a stack of `batch` matrices of a stack of one or as many."""
+    return broadcast(array, (batch, *array.shape[1:]))
+
+
+def as_output(array: Any, shape: Sequence[int], what: str) -> tuple[Any, Operand]:
+    """Return an array that is written to, or read beside one, as a stack with contiguous rows.
+
+    Args:
+        array: The array.
+        shape: (batch, rows, columns) that it must have.
+        what: Its name in errors.
+
+    Raises:
+        UserValueError: Rows are not contiguous or overlap, or axes of the batch do not merge.
+    """
+    stack = as_stack(array, what)
+    batch, rows, columns = shape
+    by_batch, by_row, by_column = arrays.strides(stack)
+    loose = (columns > 1 and by_column != 1) or (rows > 1 and by_row < columns)
+    empty = 0 in shape
+    if not empty and (loose or not arrays.shares_memory(array, stack)):
+        raise UserValueError(
+            f"the rows of {what} cannot be written in place", code="FLY-U912",
+            value=arrays.strides(array), allowed="contiguous rows that do not overlap",
+        )  # fmt: skip
+    leading = by_row if rows > 1 else columns
+    steps = [leading, by_batch] if batch > 1 else [leading]
+    return stack, Operand(True, leading, alignment(stack, steps))

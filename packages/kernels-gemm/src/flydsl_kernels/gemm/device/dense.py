@@ -1,0 +1,161 @@
+"""The product of two matrices, or of as many as a batch has, whose tiles go through LDS.
+
+Two tiles of each operand are in LDS. While one is multiplied, the next is written to the other
+place, and the one after that is on its way from global memory, so there is one barrier per tile.
+Tiles past the end of K are zeros that cost no memory traffic: nothing is peeled off the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl_kernels.gemm.device.epilogue import Extras, Finish, corner, deliver
+from flydsl_kernels.gemm.device.multiply import fragment, multiply, zeros
+from flydsl_kernels.gemm.device.order import spot
+from flydsl_kernels.gemm.device.staging import Operand, fetch, place, start
+from flydsl_kernels.gemm.plan import GemmPlan
+
+__all__ = ["launch_dense"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """A lane's place in the workgroup's tile.
+
+    Attributes:
+        row: Its row of A's tile in LDS, of the wave's first instruction tile.
+        column: Its row of B's tile in LDS.
+        m: Its row of C within the tile.
+        n: The first of its columns of C within the tile.
+    """
+
+    row: Any
+    column: Any
+    m: Any
+    n: Any
+
+
+def wave_of(plan: GemmPlan) -> Wave:
+    """Return the calling lane's place."""
+    core, config = plan.core, plan.config
+    lane = fx.thread_idx.x % core.wave
+    wave = fx.rocdl.readfirstlane(fx.Int32, fx.thread_idx.x // core.wave)
+    below = wave // config.waves_n * (plan.tiles_m * 16)
+    beside = wave % config.waves_n * (plan.tiles_n * 16)
+    inner = lane % 16
+    group = lane // 16
+    return Wave(
+        below + inner, beside + inner, below + inner,
+        beside + group * (core.values * plan.b.spread),
+    )  # fmt: skip
+
+
+def product(plan: GemmPlan, a: Operand, b: Operand, wave: Wave, buffer: Any, acc: Any) -> Any:
+    """Multiply the tiles that are in LDS: returns the new sums."""
+    core = plan.core
+    size = plan.a.rows * plan.a.chunks
+    out = [list(row) for row in acc]
+    for step in range(plan.a.row_bytes // core.step_bytes):
+        rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
+        columns = [
+            fragment(core, b, wave.column + j * 16, step, buffer + size)
+            for j in range(plan.tiles_n)
+        ]
+        for call in range(core.calls):
+            for i in range(plan.tiles_m):
+                for j in range(plan.tiles_n):
+                    out[i][j] = multiply(core, rows[i][call], columns[j][call], out[i][j])
+    return out
+
+
+@flyc.jit
+def accumulate(plan: GemmPlan, a: Operand, b: Operand, begin: Any, wave: Wave) -> Any:
+    """Return a wave's sums over the columns of A from `begin` to the operands' `k`."""
+    size = plan.a.rows * plan.a.chunks
+    both = size + plan.b.rows * plan.b.chunks
+    tile_k = plan.a.tile_k
+    from_a, from_b = start(a), start(b)
+    ahead_a, ahead_b = fetch(a, begin, from_a), fetch(b, begin, from_b)
+    place(a, ahead_a, fx.Int32(0))
+    place(b, ahead_b, fx.Int32(size))
+    ahead_a, ahead_b = fetch(a, begin + tile_k, from_a), fetch(b, begin + tile_k, from_b)
+    acc = [[zeros(plan.core) for _ in range(plan.tiles_n)] for _ in range(plan.tiles_m)]
+    here = fx.Int32(0)
+    for k in range(begin, a.k, tile_k):
+        fx.rocdl.lds_barrier()
+        there = both - here
+        place(a, ahead_a, there)
+        place(b, ahead_b, there + size)
+        ahead_a = fetch(a, k + 2 * tile_k, from_a)
+        ahead_b = fetch(b, k + 2 * tile_k, from_b)
+        acc = product(plan, a, b, wave, here, acc)
+        here = there
+    return acc
+
+
+def operands(plan: GemmPlan, A: Any, B: Any, layer: Any, k: Any, corner: Any) -> Any:
+    """Return both operands of a workgroup's tile."""
+    lds = fx.recast_iter(fx.Int128, fx.SharedAllocator().allocate(plan.lds_bytes, alignment=1024))
+    found = []
+    for tensor, part, first in ((A, plan.a, corner[0]), (B, plan.b, corner[1])):
+        pointer = tensor.iter + fx.Int64(layer) * tensor.stride[0]
+        rows = fx.Int32(tensor.shape[1 if part.k_major else 2])
+        found.append(Operand(part, pointer, tensor.stride[1], first, rows, k, lds))
+    return found
+
+
+@flyc.kernel
+def dense_kernel(
+    A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, extras: Extras, plan: fx.Constexpr[GemmPlan]
+) -> None:
+    """C = finished(A B); with split K, sums of each part."""
+    config = plan.config
+    rows, columns = fx.Int32(C.shape[1]), fx.Int32(C.shape[2])
+    k = fx.Int32(A.shape[2 if plan.a.k_major else 1])
+    tiles_m = (rows + (config.tile_m - 1)) // config.tile_m
+    tiles_n = (columns + (config.tile_n - 1)) // config.tile_n
+    layers = fx.Int32(C.shape[0])
+    own = spot((tiles_m, tiles_n), layers, config.group_m, plan.dies)
+    row, column = own.tile_m * config.tile_m, own.tile_n * config.tile_n
+    layer, begin, end = own.layer, fx.Int32(0), k
+    if fx.const_expr(config.split_k > 1):
+        batches = layers // config.split_k
+        part, layer = own.layer // batches, own.layer % batches
+        tiles = (k + (config.tile_k - 1)) // config.tile_k
+        each = (tiles + (config.split_k - 1)) // config.split_k * config.tile_k
+        begin = part * each
+        end = fx.min(k, begin + each)
+    a, b = operands(plan, A, B, layer, end, (row, column))
+    wave = wave_of(plan)
+    acc = accumulate(plan, a, b, begin, wave)
+    finish = Finish(plan.epilogue, extras, layer, row, column, rows, columns)
+    target = C, corner(C, own.layer, finish)
+    spread = plan.b.spread
+    for i in fx.range_constexpr(plan.tiles_m):
+        for j in fx.range_constexpr(plan.tiles_n // spread):
+            sums = joined(acc[i][j * spread : (j + 1) * spread])
+            deliver(sums, wave.m + i * 16, wave.n + j * 16 * spread, finish, target)
+
+
+def joined(tiles: list[Any]) -> Any:
+    """Return the results of neighbouring tiles as one vector."""
+    while len(tiles) > 1:
+        pairs = zip(tiles[::2], tiles[1::2], strict=True)
+        tiles = [a.shuffle(b, range(2 * a.numel)) for a, b in pairs]
+    return tiles[0]
+
+
+@flyc.jit
+def launch_dense(
+    A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, extras: Extras,
+    plan: fx.Constexpr[GemmPlan], stream: fx.Stream,
+) -> None:  # fmt: skip
+    """Launch one workgroup per tile of every layer of C."""
+    config = plan.config
+    tiles_m = (C.shape[1] + (config.tile_m - 1)) // config.tile_m
+    tiles_n = (C.shape[2] + (config.tile_n - 1)) // config.tile_n
+    groups = tiles_m * tiles_n * C.shape[0]
+    dense_kernel(A, B, C, extras, plan).launch(grid=(groups,), block=(plan.threads,), stream=stream)

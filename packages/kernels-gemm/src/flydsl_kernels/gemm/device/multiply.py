@@ -1,0 +1,76 @@
+"""From fragments in registers to sums: one step along k of a wave's tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.expr as fx
+from flydsl_kernels.gemm.device.staging import Operand, piece
+from flydsl_kernels.gemm.instruction import MatrixCore
+
+__all__ = ["fragment", "multiply", "zeros"]
+
+
+def zeros(core: MatrixCore) -> Any:
+    """Return a tile of zero sums."""
+    return fx.Vector.filled((core.values,), 0, fx.Int32 if core.integer else fx.Float32)
+
+
+def fragment(core: MatrixCore, operand: Operand, row: Any, step: int, buffer: Any) -> list[Any]:
+    """Read a lane's operands of one step from LDS, one for each instruction.
+
+    Args:
+        core: The instruction.
+        operand: Whose tile.
+        row: The lane's row of LDS.
+        step: Which step of the tile.
+        buffer: Where the tile begins in LDS, in pieces.
+    """
+    group = fx.thread_idx.x % core.wave // 16 if core.groups > 1 else fx.Int32(0)
+    first = step * core.groups * core.reads
+    words = [
+        piece(operand, row, first + read * core.groups + group, buffer)
+        for read in range(core.reads)
+    ]
+    if core.calls > 1:
+        each = core.bytes // 4
+        (vector,) = words
+        return [
+            _typed(core, vector.shuffle(vector, range(call * each, (call + 1) * each)))
+            for call in range(core.calls)
+        ]
+    return [_typed(core, _joined(words))]
+
+
+def _joined(vectors: list[Any]) -> Any:
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [a.shuffle(b, range(2 * a.numel)) for a, b in pairs]
+    return vectors[0]
+
+
+def _typed(core: MatrixCore, words: Any) -> Any:
+    """Return words as the instruction takes them."""
+    if core.operand == "Int32":
+        return words
+    found = words.bitcast(getattr(fx, core.operand))
+    return found[0] if core.operand == "Int64" else found
+
+
+def multiply(core: MatrixCore, rows: Any, columns: Any, total: Any) -> Any:
+    """Add a product to a tile of sums.
+
+    Args:
+        core: The instruction.
+        rows: A's operand.
+        columns: B's operand.
+        total: The sums.
+    """
+    call = getattr(fx.rocdl, core.builder)
+    if core.scaled:
+        cbsz, blgp = core.formats
+        zero = fx.Int32(0)
+        return call(None, [columns, rows, total, cbsz, blgp, 0, zero, 0, zero])
+    if core.integer and core.builder.startswith("wmma"):
+        return call(None, columns, rows, total, signA=1, signB=1)
+    return call(None, columns, rows, total)

@@ -1,0 +1,206 @@
+"""An operand's tile on its way from global memory to LDS, and from there to fragments.
+
+LDS holds rows of pieces of 16 bytes along k. Piece `c` of row `p` lies at ``c ^ key(p)`` in its
+row, so that reads of one piece of consecutive rows, and writes, spread over all banks. Row `p`
+of LDS is row ``natural_row(p)`` of the tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.expr.vector import vector_alias
+from flydsl_kernels.gemm.device.transposing import transposed
+from flydsl_kernels.gemm.device.windows import load_words, wide, window
+from flydsl_kernels.gemm.instruction import PIECE
+from flydsl_kernels.gemm.plan import OperandPlan
+
+__all__ = ["Operand", "fetch", "key", "lds_row", "natural_row", "piece", "place", "start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand in a kernel; run-time values are those of its workgroup.
+
+    Attributes:
+        plan: The compile-time part.
+        pointer: Start of the matrix.
+        stride: Elements from one row to the next (where rows are contiguous: from one k to the
+            next), 64 bits.
+        first: The tile's first row.
+        rows: Rows of the matrix.
+        k: Columns of A, where the workgroup's part of them ends.
+        lds: Pointer to LDS, in pieces.
+    """
+
+    plan: OperandPlan
+    pointer: Any
+    stride: Any
+    first: Any
+    rows: Any
+    k: Any
+    lds: Any
+
+
+def key(plan: OperandPlan, row: Any) -> Any:
+    """Return what positions of pieces of a row of LDS are exclusive-ored with."""
+    lines = row // max(1, plan.line // plan.chunks)
+    if not plan.k_major:
+        lines = lines ^ (lines // plan.chunks)
+    return lines % plan.chunks
+
+
+def _fields(plan: OperandPlan) -> tuple[int, int, int]:
+    return plan.values, plan.spread, 16 // plan.values
+
+
+def natural_row(plan: OperandPlan, row: Any) -> Any:
+    """Return the row of the tile that a row of LDS holds.
+
+    Row `r` of instruction tile `j`, which becomes result `i` of lane group `g`, is row
+    ``g * values * spread + j * values + i`` of the `spread` tiles.
+    """
+    values, spread, groups = _fields(plan)
+    within, tile = row % 16, row // 16
+    i, g = (within // groups, within % groups) if plan.interleaved else (
+        within % values, within // values)  # fmt: skip
+    return (tile // spread * spread * 16) + g * (values * spread) + (tile % spread) * values + i
+
+
+def lds_row(plan: OperandPlan, row: Any) -> Any:
+    """Return the row of LDS that holds a row of the tile: the inverse of `natural_row`."""
+    values, spread, groups = _fields(plan)
+    within, block = row % (16 * spread), row // (16 * spread)
+    i, j, g = within % values, within // values % spread, within // (values * spread)
+    return block * (16 * spread) + j * 16 + (i * groups + g if plan.interleaved else g * values + i)
+
+
+def _item(plan: OperandPlan, turn: int) -> Any:
+    return fx.thread_idx.x + turn * plan.threads
+
+
+def _chunk(plan: OperandPlan, turn: int) -> Any:
+    """Return the piece of its row that an item is, where k is contiguous."""
+    # Keys repeat after as many rows; often turns differ by a multiple of them.
+    period = max(plan.line, plan.chunks)
+    same = plan.threads // plan.chunks % period == 0
+    item = _item(plan, 0 if same else turn)
+    return (item % plan.chunks) ^ key(plan, item // plan.chunks)
+
+
+def _natural(plan: OperandPlan, turn: int) -> Any:
+    """Return the row of the tile that an item is of, where k is contiguous."""
+    step = turn * plan.threads // plan.chunks
+    if step % (16 * plan.spread) == 0:
+        return natural_row(plan, fx.thread_idx.x // plan.chunks) + step
+    return natural_row(plan, _item(plan, turn) // plan.chunks)
+
+
+def start(operand: Operand) -> list[Any]:
+    """Return the byte offset of each of the thread's items from the start of a tile."""
+    plan, found = operand.plan, []
+    stride = fx.Int32(operand.stride) * plan.element_bytes
+    for turn in range(plan.turns):
+        if plan.k_major:
+            found.append(_natural(plan, turn) * stride + _chunk(plan, turn) * PIECE)
+        else:
+            item = _item(plan, turn)
+            runs = plan.rows // plan.run
+            first = item % runs * plan.run
+            k = item // runs * (PIECE // plan.element_bytes)
+            found.append(k * stride + first * plan.element_bytes)
+    return found
+
+
+def _window(operand: Operand, k: Any) -> Any:
+    """Return the window of the tile that begins at column `k` of A."""
+    plan, size = operand.plan, operand.plan.element_bytes
+    left = wide(operand.k - k)
+    rows = wide(operand.rows - operand.first)
+    if plan.k_major:
+        offset = wide(operand.first) * operand.stride + wide(k)
+        extent = (rows - 1) * operand.stride + left
+    else:
+        offset = wide(k) * operand.stride + wide(operand.first)
+        extent = (left - 1) * operand.stride + rows
+    there = (left > 0) & (rows > 0)
+    extent = fx.arith.select(there, extent * size, fx.Int64(0))
+    return window(operand.pointer, offset * size, extent)
+
+
+def fetch(operand: Operand, k: Any, offsets: list[Any]) -> list[Any]:
+    """Load the thread's items of the tile at column `k`: lists of vectors of words.
+
+    Past the last column there are zeros; rows past the last one hold anything.
+    """
+    plan = operand.plan
+    source = _window(operand, k)
+    if plan.k_major:
+        left = None
+        if plan.ragged:
+            left = fx.min(operand.k - k, fx.Int32(plan.tile_k)) * plan.element_bytes
+        return [
+            load_words(source, offset, 4, plan.vector, _limit(plan, turn, left))
+            for turn, offset in enumerate(offsets)
+        ]
+    words = plan.run * plan.element_bytes // 4
+    stride = fx.Int32(operand.stride) * plan.element_bytes
+    return [
+        load_words(source, offset + stride * j, words, plan.vector)
+        for offset in offsets
+        for j in range(PIECE // plan.element_bytes)
+    ]
+
+
+def _limit(plan: OperandPlan, turn: int, left: Any) -> Any:
+    """Return how many bytes of an item's piece count, of `left` bytes of its row; None for all."""
+    return None if left is None else left - _chunk(plan, turn) * PIECE
+
+
+@flyc.jit
+def place(operand: Operand, items: list[Any], buffer: Any) -> None:
+    """Write what `fetch` loaded to LDS.
+
+    Args:
+        operand: The operand.
+        items: The loaded words.
+        buffer: Where the tile begins in LDS, in pieces.
+    """
+    if fx.const_expr(operand.plan.partial):
+        if fx.thread_idx.x < operand.plan.items:
+            write(operand, items, buffer)
+    else:
+        write(operand, items, buffer)
+
+
+def write(operand: Operand, items: list[Any], buffer: Any) -> None:
+    """Write every item of the thread."""
+    plan = operand.plan
+    if plan.k_major:
+        for turn in range(plan.turns):
+            _store(operand.lds + (buffer + _item(plan, turn)), items[turn])
+        return
+    each = PIECE // plan.element_bytes
+    runs = plan.rows // plan.run
+    for turn in range(plan.turns):
+        item = _item(plan, turn)
+        chunk = item // runs
+        pieces = transposed(items[turn * each : (turn + 1) * each], plan.element_bytes)
+        for i, words in enumerate(pieces):
+            row = lds_row(plan, item % runs * plan.run + i)
+            position = row * plan.chunks + (chunk ^ key(plan, row))
+            _store(operand.lds + (buffer + position), words)
+
+
+def _store(pointer: Any, words: Any) -> None:
+    fx.recast_iter(fx.Int32, pointer).store(words)
+
+
+def piece(operand: Operand, row: Any, chunk: Any, buffer: Any) -> Any:
+    """Read a piece of a row of LDS: four words."""
+    plan = operand.plan
+    position = row * plan.chunks + (chunk ^ key(plan, row))
+    return (operand.lds + (buffer + position)).load(vector_alias(fx.Int32, (4,)))

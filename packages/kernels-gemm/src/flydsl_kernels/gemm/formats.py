@@ -1,0 +1,49 @@
+"""Element types of the operands and results of matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+__all__ = ["FORMATS", "OUTPUTS", "Format"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One element type of operands.
+
+    Attributes:
+        bytes: Bytes of an element.
+        instruction: Its name in instructions (`flydsl_rocdl.arch`).
+        flavour: ``"fnuz"`` or ``"ocp"`` for floats of 8 bits, which only some architectures have.
+    """
+
+    bytes: int
+    instruction: str
+    flavour: str = ""
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "bfloat16": Format(2, "bf16"),
+        "float16": Format(2, "f16"),
+        "int8": Format(1, "i8"),
+        "float8_e4m3fn": Format(1, "fp8", "ocp"),
+        "float8_e4m3fnuz": Format(1, "fp8", "fnuz"),
+        "float8_e5m2": Format(1, "bf8", "ocp"),
+        "float8_e5m2fnuz": Format(1, "bf8", "fnuz"),
+    }
+)
+"""Element types of A and B, by the name that NumPy (with ``ml_dtypes``) and PyTorch give them."""
+
+OUTPUTS: Mapping[str, int] = MappingProxyType(
+    {
+        "float32": 4,
+        "bfloat16": 2,
+        "float16": 2,
+        "int32": 4,
+        **{name: kind.bytes for name, kind in FORMATS.items() if kind.bytes == 1},
+    }
+)
+"""Element types of results, with their bytes."""

@@ -1,0 +1,168 @@
+"""What a kernel is compiled for: `GemmConfig`, chosen or given, and `GemmPlan`, derived from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
+
+__all__ = ["EpiloguePlan", "GemmConfig", "GemmPlan", "OperandPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class GemmConfig:
+    """How a product is divided; `flydsl_kernels.gemm.plan_gemm` lists the legal ones.
+
+    Attributes:
+        tile_m: Rows of C that a workgroup computes.
+        tile_n: Columns of C that a workgroup computes.
+        tile_k: Columns of A that are in LDS at a time.
+        waves_m: Waves of a workgroup along M.
+        waves_n: Waves of a workgroup along N.
+        split_k: Workgroups that share a tile of C, each with a part of K; their sums are added in
+            a second launch, always in the same order.
+        group_m: Tiles along M that are walked together, so that neighbours share rows of B in L2.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    waves_m: int
+    waves_n: int
+    split_k: int = 1
+    group_m: int = 8
+
+    @property
+    def waves(self) -> int:
+        """Waves of a workgroup."""
+        return self.waves_m * self.waves_n
+
+
+@dataclass(frozen=True, slots=True)
+class OperandPlan:
+    """How one operand's tile goes through LDS: rows of `chunks` pieces of 16 bytes along k.
+
+    Attributes:
+        rows: Rows of the tile (rows of A, or columns of B).
+        chunks: Pieces of a row; a power of two.
+        element_bytes: Bytes of an element.
+        k_major: Whether k is contiguous in global memory; else the rows are.
+        vector: Bytes of one load from global memory: 16, 4, 2 or 1.
+        threads: Threads of the workgroup.
+        line: Pieces that all banks of LDS hold together.
+        spread: Tiles of 16 rows whose rows alternate, so that a lane's results are wider.
+        values: Results of a lane in one tile.
+        interleaved: Whether results of lane groups alternate (`MatrixCore.interleaved`).
+        ragged: Whether the last tile along k is not full.
+    """
+
+    rows: int
+    chunks: int
+    element_bytes: int
+    k_major: bool
+    vector: int
+    threads: int
+    line: int
+    spread: int = 1
+    values: int = 4
+    interleaved: bool = False
+    ragged: bool = True
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in LDS."""
+        return self.chunks * PIECE
+
+    @property
+    def tile_k(self) -> int:
+        """Elements of a row in LDS."""
+        return self.row_bytes // self.element_bytes
+
+    @property
+    def run(self) -> int:
+        """Where the rows are contiguous: rows that a thread loads together."""
+        each = self.rows * self.chunks // self.threads
+        limit = PIECE // self.element_bytes
+        return max(4 // self.element_bytes, min(limit, 1 << max(0, each.bit_length() - 1)))
+
+    @property
+    def items(self) -> int:
+        """Pieces, or runs of rows times one piece, of the whole tile."""
+        pieces = self.rows * self.chunks
+        return pieces if self.k_major else pieces // self.run
+
+    @property
+    def turns(self) -> int:
+        """Items of a thread; without `partial` every thread has that many."""
+        return -(-self.items // self.threads)
+
+    @property
+    def partial(self) -> bool:
+        """Whether some threads have no item."""
+        return self.items < self.threads
+
+
+@dataclass(frozen=True, slots=True)
+class EpiloguePlan:
+    """What happens to a sum before it is stored: scales, bias, activation, residual, rounding.
+
+    Attributes:
+        scale_a: ``""``, ``"tensor"`` (one number), ``"row"`` or ``"block"``.
+        scale_b: ``""``, ``"tensor"``, ``"row"`` (a number per column of C) or ``"block"``.
+        bias: Whether a vector over the columns is added.
+        activation: ``""``, ``"relu"``, ``"silu"``, ``"gelu"`` or ``"gelu_erf"``.
+        residual: Whether a matrix is added last.
+        scale_out: ``""``, ``"tensor"`` or ``"row"``: the result is divided by it.
+        vector: Columns that are stored together.
+    """
+
+    scale_a: str = ""
+    scale_b: str = ""
+    bias: bool = False
+    activation: str = ""
+    residual: bool = False
+    scale_out: str = ""
+    vector: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GemmPlan:
+    """All that a kernel is compiled for.
+
+    Attributes:
+        config: The division.
+        core: The instruction.
+        a: How A is loaded.
+        b: How B is loaded.
+        epilogue: How results are finished.
+        block: k that share a scale in the loop; 0 where scales are applied at the end.
+        dies: Dies that workgroups are dealt to in turn.
+    """
+
+    config: GemmConfig
+    core: MatrixCore
+    a: OperandPlan
+    b: OperandPlan
+    epilogue: EpiloguePlan
+    block: int = 0
+    dies: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a workgroup."""
+        return self.config.waves * self.core.wave
+
+    @property
+    def lds_bytes(self) -> int:
+        """Bytes of LDS: two tiles of each operand."""
+        return 2 * (self.a.rows * self.a.row_bytes + self.b.rows * self.b.row_bytes)
+
+    @property
+    def tiles_m(self) -> int:
+        """Instruction tiles of a wave along M."""
+        return self.config.tile_m // self.config.waves_m // 16
+
+    @property
+    def tiles_n(self) -> int:
+        """Instruction tiles of a wave along N."""
+        return self.config.tile_n // self.config.waves_n // 16

@@ -1,0 +1,251 @@
+"""Lists the legal configurations of a product with predictions, best first: `plan_gemm`.
+
+A step along k costs a compute unit the largest of: the matrix instructions at the data sheet's
+rate, LDS reads and writes at its width, and loads at 64 bytes a clock, for all workgroups that it
+holds together; and never less than a load takes. To this come what nothing hides (filling the
+pipeline, a second launch where K is split), and the device's memory bandwidth as another limit. It
+is a model that orders configurations, not a measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from flydsl.errors import ConfigError, UserTypeError
+from flydsl_kernels.gemm.device_figures import DeviceFigures, figures_of
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
+from flydsl_kernels.gemm.instruction import MatrixCore, core_for
+from flydsl_kernels.gemm.plan import GemmConfig
+from flydsl_kernels.gemm.problem import GemmProblem
+from flydsl_kernels.gemm.rules import broken_rules, lds_bytes, registers
+from flydsl_rocdl.arch import ArchFacts, lookup
+from flydsl_rocdl.arch.occupancy import waves_by_lds, waves_by_vgpr
+
+if TYPE_CHECKING:
+    from flydsl.targets import Target
+
+__all__ = ["TILES", "Candidate", "GemmChoice", "facts_of", "plan_gemm"]
+
+TILES = (
+    (16, 64, 1, 4),
+    (16, 128, 1, 4),
+    (32, 64, 1, 4),
+    (32, 128, 1, 4),
+    (64, 64, 2, 2),
+    (64, 128, 2, 2),
+    (128, 64, 2, 2),
+    (128, 128, 2, 2),
+    (128, 256, 2, 4),
+    (256, 128, 4, 2),
+    (256, 256, 4, 2),
+)
+"""Shipped tiles: rows, columns, waves along M, waves along N."""
+
+_ROWS = (128, 64, 256)
+"""Bytes of a tile's row along k, the usual ones first."""
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_LATENCY = 0.7e-6
+"""Seconds that a load from memory takes; assumed."""
+_FILL = 2 * _LATENCY
+"""From a workgroup's start until its first product: two round trips to memory."""
+_ALONE = 0.3
+"""Share of a step that nothing overlaps when a SIMD has a single wave; assumed."""
+_CACHE_BYTES = 64
+"""Bytes per clock that a compute unit loads; public for CDNA3 and RDNA3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A legal configuration and what is expected of it.
+
+    Attributes:
+        config: The configuration.
+        lds_bytes: Bytes of LDS of a workgroup.
+        registers: Estimated vector registers of a lane.
+        waves_per_simd: Waves that a SIMD holds.
+        workgroups: Workgroups of the launch.
+        seconds: Predicted time, second launch included.
+        roofline: The device's limit for the problem, in seconds: products and bytes at full rate.
+        bound: What limits it: ``products``, ``lds``, ``loads``, ``latency`` or ``memory``.
+    """
+
+    config: GemmConfig
+    lds_bytes: int
+    registers: int
+    waves_per_simd: int
+    workgroups: int
+    seconds: float
+    roofline: float
+    bound: str
+
+
+@dataclass(frozen=True, slots=True)
+class GemmChoice:
+    """What `plan_gemm` found.
+
+    Attributes:
+        problem: The problem.
+        arch: The architecture's name.
+        candidates: Legal configurations, the shortest predicted time first.
+    """
+
+    problem: GemmProblem
+    arch: str
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def best(self) -> Candidate:
+        """The configuration that is used without tuning."""
+        return self.candidates[0]
+
+    def __str__(self) -> str:
+        head = "tile (m, n, k)   waves  split  LDS B  VGPR  waves/SIMD  groups  predicted us  bound"
+        lines = [head]
+        for item in self.candidates:
+            c = item.config
+            tile = f"{c.tile_m} x {c.tile_n} x {c.tile_k}"
+            lines.append(
+                f"{tile:16} {c.waves_m} x {c.waves_n} {c.split_k:6} {item.lds_bytes:6} "
+                f"{item.registers:5} {item.waves_per_simd:11} {item.workgroups:7} "
+                f"{item.seconds * 1e6:13.2f}  {item.bound}"
+            )
+        return "\n".join(lines)
+
+
+def facts_of(target: Target | str) -> ArchFacts:
+    """Return the facts of a target, or of an architecture's name.
+
+    Raises:
+        TargetError: It is unknown, or no AMD target.
+        UserTypeError: It is neither.
+    """
+    if isinstance(target, str):
+        return lookup(target.split(":", maxsplit=1)[0])
+    arch = getattr(target, "arch", None)
+    if not isinstance(arch, str):
+        raise UserTypeError(
+            "a target, or the name of an architecture, is needed", code="FLY-U910",
+            value=type(target).__name__,
+        )  # fmt: skip
+    return lookup(arch)
+
+
+def plan_gemm(
+    problem: GemmProblem, target: Target | str, *, split_k: int | None = None
+) -> GemmChoice:
+    """List the legal configurations of a product, the best guess first.
+
+    Args:
+        problem: The product.
+        target: A target, or an architecture's name such as ``"gfx942"``.
+        split_k: Only configurations that split K into so many parts; None: any.
+
+    Raises:
+        TargetError: The architecture multiplies no such types.
+        ConfigError: No configuration is legal.
+    """
+    return _choice(problem, facts_of(target).name, split_k)
+
+
+@lru_cache(maxsize=4096)
+def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
+    facts = lookup(arch)
+    core = core_for(facts, problem.dtype, problem.b_dtype)
+    found = []
+    first = None
+    for config in _configs(problem, split_k):
+        broken = next(broken_rules(problem, facts, core, config), None)
+        if broken is None:
+            found.append(_predicted(problem, facts, core, config))
+        else:
+            first = first or broken
+    if not found:
+        assert first is not None
+        raise ConfigError(
+            f"no configuration is legal; the first one breaks: {first.rule}", code=first.code,
+            value=first.value, allowed=first.allowed,
+        )  # fmt: skip
+    found.sort(key=lambda item: item.seconds)
+    return GemmChoice(problem, arch, tuple(found))
+
+
+def _configs(problem: GemmProblem, split_k: int | None) -> Iterator[GemmConfig]:
+    size = FORMATS[problem.dtype].bytes
+    for tile_m, tile_n, waves_m, waves_n in TILES:
+        for row in _ROWS:
+            plain = GemmConfig(tile_m, tile_n, row // size, waves_m, waves_n)
+            steps = -(-problem.k // plain.tile_k)
+            for split in _SPLITS if split_k is None else (split_k,):
+                if split > 1 and split > steps // 2 and split_k is None:
+                    continue
+                yield replace(plain, split_k=split)
+
+
+def _predicted(
+    problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
+) -> Candidate:
+    device = figures_of(facts.family)
+    lds, vgprs = lds_bytes(problem, config), registers(problem, core, config)
+    threads = config.waves * core.wave
+    waves = min(waves_by_vgpr(facts, vgprs), waves_by_lds(facts, lds, threads))
+    resident = max(1, waves * device.simds // config.waves)
+    tiles = -(-problem.m // config.tile_m) * -(-problem.n // config.tile_n)
+    groups = max(1, tiles * problem.batch * config.split_k)
+    steps = -(-problem.k // (config.tile_k * config.split_k))
+    work, bound = _step_seconds(problem, device, config)
+    each = -(-groups // device.units)
+    together = min(resident, each)
+    per_simd = max(1.0, together * config.waves / device.simds)
+    step = max(together * work * (1 + _ALONE / per_simd), _LATENCY)
+    if step == _LATENCY:
+        bound = "latency"
+    busy = -(-each // together) * (steps * step + _FILL)
+    memory = _traffic(problem, config) / device.bandwidth
+    if memory > busy:
+        bound = "memory"
+    seconds = max(busy, memory) + device.launch
+    if config.split_k > 1:
+        sums = problem.m * problem.n * problem.batch * 4
+        seconds += device.launch + sums * (config.split_k + 1) / device.bandwidth
+    return Candidate(config, lds, vgprs, waves, groups, seconds, _roofline(problem, device), bound)
+
+
+def _rate(problem: GemmProblem, device: DeviceFigures) -> float:
+    """Return products per second and compute unit."""
+    faster = 2 // FORMATS[problem.dtype].bytes
+    return device.products * faster * device.simds * device.clock
+
+
+def _step_seconds(
+    problem: GemmProblem, device: DeviceFigures, config: GemmConfig
+) -> tuple[float, str]:
+    """Return the time of one tile along k on one compute unit, and what limits it."""
+    size = FORMATS[problem.dtype].bytes
+    products = config.tile_m * config.tile_n * config.tile_k / _rate(problem, device)
+    row = config.tile_k * size
+    read = (config.tile_m * config.waves_n + config.tile_n * config.waves_m) * row
+    written = (config.tile_m + config.tile_n) * row
+    lds = (read + written) / (device.lds_bytes * device.clock)
+    loads = written / (_CACHE_BYTES * device.clock)
+    return max((products, "products"), (lds, "lds"), (loads, "loads"))
+
+
+def _traffic(problem: GemmProblem, config: GemmConfig) -> float:
+    """Return the bytes from and to device memory: tiles that are walked together share operands."""
+    size = FORMATS[problem.dtype].bytes
+    tiles_m = -(-problem.m // config.tile_m)
+    again = -(-tiles_m // config.group_m)
+    a, b = problem.m * problem.k * size, problem.n * problem.k * size
+    c = problem.m * problem.n * OUTPUTS[problem.out_dtype]
+    return float(problem.batch * (a + b * min(2, again) + c))
+
+
+def _roofline(problem: GemmProblem, device: DeviceFigures) -> float:
+    size = FORMATS[problem.dtype].bytes
+    products = problem.batch * problem.m * problem.n * problem.k
+    a, b = problem.m * problem.k * size, problem.n * problem.k * size
+    traffic = problem.batch * (a + b + problem.m * problem.n * OUTPUTS[problem.out_dtype])
+    return max(products / (_rate(problem, device) * device.units), traffic / device.bandwidth)

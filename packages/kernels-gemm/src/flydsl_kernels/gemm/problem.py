@@ -1,0 +1,213 @@
+"""What is to be computed: `GemmProblem`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+
+from flydsl.errors import ConfigError
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
+
+__all__ = ["ACTIVATIONS", "LAYOUTS", "SCALE_BLOCK", "GemmProblem", "Operand", "Scaling"]
+
+ACTIVATIONS = ("", "relu", "silu", "gelu", "gelu_erf")
+LAYOUTS = ("nn", "nt", "tn", "tt")
+SCALE_BLOCK = 128
+"""Columns of A, and rows and columns of B, that share a scale of kind ``"block"``."""
+_LARGEST = (1 << 31) - 1
+_WIDEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How an operand or the result lies in memory.
+
+    Attributes:
+        k_major: Whether k is contiguous (for the result: whether columns are).
+        leading: Elements from one row, or one k, to the next; 0 where they are adjacent.
+        alignment: Largest power of two up to 16 that divides its address, in bytes.
+    """
+
+    k_major: bool = True
+    leading: int = 0
+    alignment: int = _WIDEST
+
+    def __post_init__(self) -> None:
+        if self.alignment not in (1, 2, 4, 8, 16):
+            raise ConfigError(
+                "an alignment is a power of two up to 16",
+                code="FLY-C911",
+                value=self.alignment,
+                allowed="1, 2, 4, 8, 16",
+            )
+
+    def vector(self, contiguous: int, size: int) -> int:
+        """Return the bytes of one access: 16, or 4, or those of an element.
+
+        Args:
+            contiguous: Elements that are adjacent; a wide access may not end beyond them.
+            size: Bytes of an element.
+        """
+        step = (self.leading or contiguous) * size
+        if self.alignment % 4 or step % 4 or contiguous * size % 4:
+            return size
+        exact = self.k_major and contiguous * size % _WIDEST
+        return 4 if exact else _WIDEST
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Which scales there are.
+
+    Attributes:
+        a: ``""``, ``"tensor"``, ``"row"`` (one per row of A) or ``"block"`` (one per row and 128
+            columns).
+        b: ``""``, ``"tensor"``, ``"row"`` (one per column of B) or ``"block"`` (one per 128 x 128
+            of B); blocks of A and B go together.
+        out: ``""``, ``"tensor"`` or ``"row"``: what 8-bit results are divided by.
+    """
+
+    a: str = ""
+    b: str = ""
+    out: str = ""
+
+    def __post_init__(self) -> None:
+        for what, kind in (("a", self.a), ("b", self.b), ("out", self.out)):
+            allowed = ("", "tensor", "row") if what == "out" else ("", "tensor", "row", "block")
+            if kind not in allowed:
+                raise ConfigError(
+                    f"scale_{what} has an unknown kind", code="FLY-C911", value=kind,
+                    allowed=", ".join(map(repr, allowed)),
+                )  # fmt: skip
+        if (self.a == "block") != (self.b == "block"):
+            raise ConfigError(
+                "scales per block are needed for both operands, or for none",
+                code="FLY-C913",
+                value=f"{self.a or 'none'} for A, {self.b or 'none'} for B",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class GemmProblem:
+    """A product C = A B of matrices, or of every pair of a batch, and what becomes of it.
+
+    Attributes:
+        m: Rows of A and C; zero is allowed, as for the others.
+        n: Columns of B and C.
+        k: Columns of A, rows of B.
+        dtype: Element type of A.
+        b_dtype: Element type of B; default that of A.
+        out_dtype: Element type of C; default `default_output`.
+        batch: How many products.
+        a: How A lies in memory.
+        b: How B lies in memory; ``k_major`` is the usual order of weights.
+        c: How C lies in memory.
+        scaling: Which scales there are.
+        activation: One of `ACTIVATIONS`.
+        bias: Whether a vector is added to every row.
+        residual: Whether a matrix is added last.
+
+    Raises:
+        ConfigError: One of these is out of range, or they do not go together.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str = "bfloat16"
+    b_dtype: str = ""
+    out_dtype: str = ""
+    batch: int = 1
+    a: Operand = field(default_factory=Operand)
+    b: Operand = field(default_factory=Operand)
+    c: Operand = field(default_factory=Operand)
+    scaling: Scaling = field(default_factory=Scaling)
+    activation: str = ""
+    bias: bool = False
+    residual: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "b_dtype", self.b_dtype or self.dtype)
+        self._check_types()
+        object.__setattr__(self, "out_dtype", self.out_dtype or self.default_output)
+        for name in ("m", "n", "k", "batch"):
+            value = getattr(self, name)
+            if not 0 <= value <= _LARGEST:
+                raise ConfigError(
+                    f"{name} is out of range", code="FLY-C910", value=value,
+                    allowed=f"0 to {_LARGEST}",
+                )  # fmt: skip
+        if self.activation not in ACTIVATIONS:
+            raise ConfigError(
+                "no such activation", code="FLY-C912", value=self.activation,
+                allowed=", ".join(ACTIVATIONS[1:]),
+            )  # fmt: skip
+        if self.scaling.a == "block" and self.k % SCALE_BLOCK:
+            raise ConfigError(
+                "K is no multiple of the block that shares a scale", code="FLY-C914",
+                value=self.k, allowed=f"multiples of {SCALE_BLOCK}",
+                hint="pad A and B with zeros, or use one scale per row",
+            )  # fmt: skip
+        self._check_output()
+
+    def _check_types(self) -> None:
+        for name in (self.dtype, self.b_dtype):
+            if name not in FORMATS:
+                raise ConfigError(
+                    "operands of this element type are not supported", code="FLY-C915",
+                    value=name, allowed=", ".join(FORMATS),
+                )  # fmt: skip
+        first, second = FORMATS[self.dtype], FORMATS[self.b_dtype]
+        if self.dtype != self.b_dtype and (not first.flavour or first.flavour != second.flavour):
+            raise ConfigError(
+                "the operands' element types do not go together", code="FLY-C915",
+                value=f"{self.dtype} x {self.b_dtype}", allowed="equal types, or two 8-bit floats",
+            )  # fmt: skip
+
+    def _check_output(self) -> None:
+        if self.out_dtype not in OUTPUTS:
+            raise ConfigError(
+                "results of this element type are not supported", code="FLY-C916",
+                value=self.out_dtype, allowed=", ".join(OUTPUTS),
+            )  # fmt: skip
+        scaling = self.scaling
+        more = self.activation or self.bias or self.residual or scaling.a or scaling.b
+        if self.out_dtype == "int32" and (self.dtype != "int8" or more):
+            raise ConfigError(
+                "only plain products of int8 have int32 results", code="FLY-C916",
+                value=self.out_dtype, allowed="float32, bfloat16, float16 and 8-bit types",
+            )  # fmt: skip
+        if scaling.out and OUTPUTS[self.out_dtype] > 1:
+            raise ConfigError(
+                "only 8-bit results are divided by a scale", code="FLY-C916", value=self.out_dtype,
+                allowed="int8 and the 8-bit floats",
+            )  # fmt: skip
+
+    @property
+    def default_output(self) -> str:
+        """Element type of C when none is given: A's, bfloat16 for 8-bit floats, int32 for int8."""
+        if FORMATS[self.dtype].bytes > 1:
+            return self.dtype
+        plain = not (self.scaling.a or self.scaling.b or self.activation)
+        return "int32" if self.dtype == "int8" and plain and not self.bias else "bfloat16"
+
+    @property
+    def a_vector(self) -> int:
+        """Bytes of one load of A."""
+        size = FORMATS[self.dtype].bytes
+        return self.a.vector(self.k if self.a.k_major else self.m, size)
+
+    @property
+    def b_vector(self) -> int:
+        """Bytes of one load of B."""
+        size = FORMATS[self.b_dtype].bytes
+        return self.b.vector(self.k if self.b.k_major else self.n, size)
+
+    @property
+    def c_vector(self) -> int:
+        """Columns of C that may be stored at once: all or none of them are in C."""
+        size = OUTPUTS[self.out_dtype]
+        step = (self.c.leading or self.n) * size
+        if self.c.alignment % 4 or step % 4:
+            return 1
+        return max(1, gcd(self.n, _WIDEST // size))

@@ -1,0 +1,224 @@
+"""From a configuration to a plan, or to the rule that it breaks: `derive`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from flydsl.errors import ConfigError
+from flydsl_kernels.gemm.device_figures import figures_of
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
+from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
+from flydsl_kernels.gemm.plan import EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
+from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem
+from flydsl_rocdl.arch import ArchFacts
+
+__all__ = ["REACH", "broken_rules", "derive", "lds_bytes", "registers", "sum_epilogue"]
+
+REACH = 0x7FFFFFF0
+"""Most bytes from the first to the last element of a tile in global memory."""
+_MOST_CHUNKS = 32
+_MOST_SPLITS = 256
+_OVERHEAD = 26
+"""Registers for addresses and what else there is; from compiled kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    code: str
+    rule: str
+    value: object
+    allowed: str
+
+
+def derive(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> GemmPlan:
+    """Return what to compile for a configuration.
+
+    Raises:
+        ConfigError: It breaks a rule; the message names it.
+        TargetError: The architecture multiplies no such types.
+    """
+    core = core_for(facts, problem.dtype, problem.b_dtype)
+    for broken in broken_rules(problem, facts, core, config):
+        raise ConfigError(
+            broken.rule, code=broken.code, value=broken.value, allowed=broken.allowed,
+            hint="plan_gemm(problem, target).candidates lists the legal configurations",
+        )  # fmt: skip
+    return _plan(problem, facts, core, config)
+
+
+def _spread(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int:
+    """Return how many tiles alternate: as many as make stores of 16 bytes, and fit a wave."""
+    wanted = max(1, PIECE // (core.values * OUTPUTS[problem.out_dtype]))
+    tiles = config.tile_n // config.waves_n // 16
+    return min(wanted, tiles & -tiles)
+
+
+def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> GemmPlan:
+    size = FORMATS[problem.dtype].bytes
+    spread = _spread(problem, core, config)
+    a = OperandPlan(
+        rows=config.tile_m,
+        chunks=config.tile_k * size // PIECE,
+        element_bytes=size,
+        k_major=problem.a.k_major,
+        vector=problem.a_vector,
+        threads=config.waves * core.wave,
+        line=facts.lds.banks * facts.lds.bank_bytes // PIECE,
+        values=core.values,
+        ragged=problem.k % config.tile_k != 0,
+    )
+    b = replace(
+        a, rows=config.tile_n, k_major=problem.b.k_major, vector=problem.b_vector,
+        spread=spread, interleaved=core.interleaved,
+    )  # fmt: skip
+    split = config.split_k > 1
+    block = SCALE_BLOCK if problem.scaling.a == "block" else 0
+    epilogue = EpiloguePlan() if split else _epilogue(problem)
+    width = core.values * spread
+    vector = min(width, problem.c_vector)
+    if split:
+        vector = min(width, 4 if problem.n % 4 == 0 else 1)
+    epilogue = replace(epilogue, vector=vector)
+    dies = figures_of(facts.family).dies
+    return GemmPlan(config, core, a, b, epilogue, block, dies)
+
+
+def _epilogue(problem: GemmProblem) -> EpiloguePlan:
+    return EpiloguePlan(
+        "" if problem.scaling.a == "block" else problem.scaling.a,
+        "" if problem.scaling.b == "block" else problem.scaling.b,
+        problem.bias, problem.activation, problem.residual, problem.scaling.out,
+    )  # fmt: skip
+
+
+def sum_epilogue(problem: GemmProblem) -> EpiloguePlan:
+    """Return how the sums of the parts of K are finished."""
+    return replace(_epilogue(problem), vector=min(4, problem.c_vector))
+
+
+def broken_rules(
+    problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
+) -> Iterator[_Broken]:
+    """Yield the rules that a configuration breaks, the most basic first."""
+    for name in ("tile_m", "tile_n", "tile_k", "waves_m", "waves_n", "split_k", "group_m"):
+        if getattr(config, name) < 1:
+            yield _Broken("FLY-C920", f"{name} is at least 1", getattr(config, name), "from 1 on")
+            return
+    yield from _shape_rules(facts, core, config)
+    yield from _k_rules(problem, core, config)
+    yield from _cover_rules(problem, core, config)
+    yield from _memory_rules(problem, facts, core, config)
+
+
+def _shape_rules(facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
+    for side in ("m", "n"):
+        tile, waves = getattr(config, f"tile_{side}"), getattr(config, f"waves_{side}")
+        if tile % (16 * waves):
+            yield _Broken(
+                "FLY-C920", f"waves divide tile_{side} into tiles of 16",
+                f"tile_{side}={tile}, waves_{side}={waves}", f"multiples of {16 * waves}",
+            )  # fmt: skip
+    threads = config.waves * core.wave
+    if threads > facts.max_threads_per_block:
+        yield _Broken(
+            "FLY-C920", "the waves fit a workgroup", f"{threads} threads",
+            f"{facts.max_threads_per_block}",
+        )  # fmt: skip
+    if config.split_k > _MOST_SPLITS:
+        yield _Broken("FLY-C920", "K is split in few parts", config.split_k, f"1 to {_MOST_SPLITS}")
+
+
+def _k_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
+    size = FORMATS[problem.dtype].bytes
+    row = config.tile_k * size
+    least = core.step_bytes
+    if row & (row - 1) or not least <= row <= _MOST_CHUNKS * PIECE:
+        yield _Broken(
+            "FLY-C921", "tile_k is a power of two that holds whole instructions", config.tile_k,
+            f"powers of two from {least // size} to {_MOST_CHUNKS * PIECE // size}",
+        )  # fmt: skip
+    if problem.scaling.a == "block":
+        wave_n = config.tile_n // config.waves_n
+        if config.tile_k > SCALE_BLOCK or (SCALE_BLOCK % wave_n and wave_n % SCALE_BLOCK):
+            yield _Broken(
+                "FLY-C926", "a tile along k, and a wave's columns, lie in one block of scales",
+                f"tile_k={config.tile_k}, {wave_n} columns", f"{SCALE_BLOCK} and its divisors",
+            )  # fmt: skip
+
+
+def _cover_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
+    size = FORMATS[problem.dtype].bytes
+    threads = config.waves * core.wave
+    sides = (("A", config.tile_m, problem.a.k_major), ("B", config.tile_n, problem.b.k_major))
+    for name, rows, k_major in sides:
+        pieces = rows * (config.tile_k * size // PIECE)
+        if pieces % threads and threads % max(1, pieces):
+            yield _Broken(
+                "FLY-C922",
+                f"the threads' loads of 16 bytes cover the tile of {name} a whole number of times",
+                f"{rows} x {config.tile_k}, {threads} threads", f"multiples of {threads * PIECE} "
+                "bytes, or its divisors",
+            )  # fmt: skip
+        elif not k_major and rows & (rows - 1):
+            yield _Broken(
+                "FLY-C922", f"a tile of {name} with contiguous rows has a power of two of them",
+                rows, "powers of two",
+            )  # fmt: skip
+
+
+def lds_bytes(problem: GemmProblem, config: GemmConfig) -> int:
+    """Return the bytes of LDS: two tiles of each operand."""
+    return 2 * (config.tile_m + config.tile_n) * config.tile_k * FORMATS[problem.dtype].bytes
+
+
+def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int:
+    """Return about how many vector registers a lane needs."""
+    tiles_m, tiles_n = config.tile_m // config.waves_m // 16, config.tile_n // config.waves_n // 16
+    sums = tiles_m * tiles_n * core.values
+    fragments = (tiles_m + tiles_n) * core.reads * 4
+    staged = lds_bytes(problem, config) // 2 // (
+        config.waves * core.wave) // 4  # fmt: skip
+    blocks = sums if problem.scaling.a == "block" else 0
+    return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD
+
+
+def _memory_rules(
+    problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
+) -> Iterator[_Broken]:
+    needed = lds_bytes(problem, config)
+    if needed > facts.lds.capacity:
+        yield _Broken(
+            "FLY-C923", f"two tiles of each operand fit the LDS of {facts.name}",
+            f"{needed} bytes", f"{facts.lds.capacity} bytes",
+        )  # fmt: skip
+    rules = facts.registers
+    waves = max(1, -(-config.waves // facts.lds.simds))
+    most = min(rules.vgpr_max + rules.agpr_max, rules.vgpr_total // waves)
+    if registers(problem, core, config) > most:
+        yield _Broken(
+            "FLY-C924", "a lane's sums, fragments and loads fit its registers",
+            f"about {registers(problem, core, config)}", f"{most} on {facts.name}",
+        )  # fmt: skip
+    for name, reach in _reaches(problem, config):
+        if reach > REACH:
+            yield _Broken(
+                "FLY-C925", f"a tile of {name} spans less than 2 GiB", f"{reach} bytes",
+                f"{REACH}; copy {name} to shorter rows, or use smaller tiles",
+            )  # fmt: skip
+
+
+def _reaches(problem: GemmProblem, config: GemmConfig) -> Iterator[tuple[str, int]]:
+    size = FORMATS[problem.dtype].bytes
+    for name, operand, rows, total in (
+        ("A", problem.a, config.tile_m, problem.m), ("B", problem.b, config.tile_n, problem.n)
+    ):  # fmt: skip
+        if operand.k_major:
+            yield name, (min(rows, total) * (operand.leading or problem.k) + config.tile_k) * size
+        else:
+            steps = min(config.tile_k, problem.k)
+            yield name, (steps * (operand.leading or total) + rows) * size
+    width = OUTPUTS[problem.out_dtype] if config.split_k == 1 else 4
+    rows = min(config.tile_m, problem.m)
+    leading = problem.n if config.split_k > 1 else problem.c.leading or problem.n
+    yield "C", (rows * leading + config.tile_n) * width
