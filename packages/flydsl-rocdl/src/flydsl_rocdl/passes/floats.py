@@ -2,7 +2,8 @@
 
 ``arith.extf`` and ``arith.truncf`` with a small float use the conversion instructions where the
 architecture has them for that format, `flydsl_rocdl.passes.small_floats` elsewhere; both round
-once, from f64 too. Other conversions are left to the upstream conversion.
+once, from f64 too. Where no instruction narrows f32 to bf16 and NaNs need no care (``nnan``), two
+integer operations do instead of LLVM's five. Other conversions are left to the upstream one.
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ def truncate(low: Lowering, op: Any) -> list[Value] | None:
         single = _to_single(w, op.operands[0], source)
         return [_from_single(w, single, target, mode)]
     if mode == EVEN:
-        return None
+        flags = str(op.attributes["fastmath"]) if "fastmath" in op.attributes else ""
+        short = "nnan" in flags or "<fast>" in flags
+        if short and (source, target) == ("f32", "bf16") and "bf16-cvt" not in low.facts.has:
+            return [_to_bf16(w, op.operands[0])]
+        # With LLVM's nnan a NaN would become anything at all.
+        return [w.unary("truncf", target, op.operands[0])] if flags else None
     return [_directed(w, op.operands[0], source, target, mode)]
 
 
@@ -136,6 +142,18 @@ def _from_single(w: Words, value: Value, target: str, mode: int) -> Value:
     if code is None:
         code = w.unary("trunci", f"i{form.width}", small_floats.encode(w, form, value, mode))
     return w.bits(code, target)
+
+
+def _to_bf16(w: Words, value: Value) -> Value:
+    """Return f32 values as bf16, to nearest even, without a look at NaNs.
+
+    Still a quiet NaN stays a NaN, unless the fifteen bits after its sign are all ones and those
+    below, which rounding then carries away, are at least half of what they can be.
+    """
+    bits = w.bits(value, "i32")
+    odd = w.binary("andi", w.binary("shrui", bits, 16), 1)
+    near = w.binary("addi", w.binary("addi", odd, bits), 0x7FFF)
+    return w.bits(w.unary("trunci", "i16", w.binary("shrui", near, 16)), "bf16")
 
 
 def _odd(w: Words, value: Value) -> Value:

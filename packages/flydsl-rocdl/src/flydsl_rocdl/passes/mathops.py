@@ -12,7 +12,8 @@ the last place of the result:
 * f16 and bf16 transcendentals: computed in f32 and rounded once.
 
 With the ``afn`` fast-math flag or ``unsafe_fp_math`` the hardware approximations of f32 are used
-instead; f64 has none.
+instead, of which f64 has none: ``exp2`` and ``log2`` are the bare instructions, which take and give
+zero for denormals.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from flydsl_rocdl.devlib import FUNCTIONS
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.lowering import Lowering, refuse, rule
 from flydsl_rocdl.passes.memtypes import element_of
+from flydsl_rocdl.passes.words import Words
 
 __all__: list[str] = []
 
@@ -66,6 +68,7 @@ _LIBRARY = {
     "math.erfc": "erfc",
     "math.cbrt": "cbrt",
 }
+_INSTRUCTIONS = {"math.exp2": "amdgcn.exp2", "math.log2": "amdgcn.log"}
 _HARDWARE = {"math.sin": "sin", "math.cos": "cos"}
 _BITS = {
     "math.ctpop": ("ctpop", False),
@@ -150,6 +153,9 @@ def expanded(low: Lowering, op: Any) -> list[Value]:
     name = _EXPANDED[op.name]
     if _is_f64(op.result):
         value = _elementwise(low, name, operands)
+    elif op.name in _INSTRUCTIONS and _approximate(low, op):
+        # LLVM's own intrinsics are expanded around denormals whatever their flags say.
+        value = _instruction(low, _INSTRUCTIONS[op.name], operands[0])
     else:
         value = _call(low, name, operands[0].type, operands, op)
     return _narrow(low, op, value, widened)
@@ -252,6 +258,14 @@ def classify(low: Lowering, op: Any) -> list[Value]:
             "llvm.intr.is.fpclass", op.result.type, list(op.operands), {"bit": f"{mask} : i32"}
         )
     ]
+
+
+def _instruction(low: Lowering, name: str, value: Value) -> Value:
+    """Call a scalar f32 intrinsic on a scalar or on every element of a vector."""
+    count, _ = element_of(str(value.type))
+    w = Words(low, count)
+    kind = low.b.type("f32")
+    return w.gather([low.b.intrinsic(name, kind, (v,)).result for v in w.elements(value)])
 
 
 def _elementwise(low: Lowering, name: str, operands: list[Value]) -> Value:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
 from flydsl.expr.emit import constant, emit
-from flydsl.expr.numeric.attributes import predicate
+from flydsl.expr.numeric.attributes import float_attributes, predicate
 from flydsl.expr.numeric.base import Numeric, is_numeric_class, laned, like, named
 from flydsl.expr.numeric.formats import FloatFormat
 from flydsl.expr.numeric.promote import scalar_from_ir
@@ -255,10 +255,10 @@ def _resize_float(
             return emit("arith.extf", result, [value])
     elif kind.width > source.width:
         return emit("arith.extf", result, [value])
-    attributes = None
+    attributes = dict(float_attributes() or {})
     if mode is not None:
         code = ROUNDING_MODES.index(mode)
-        attributes = {"roundingmode": session.ir.Attribute.parse(f"{code} : i32")}
+        attributes["roundingmode"] = session.ir.Attribute.parse(f"{code} : i32")
     return emit("arith.truncf", result, [value], attributes)
 
 

@@ -89,6 +89,7 @@ from flydsl.ext.coop.neighbours import (
     block_shuffle_down,
     block_shuffle_up,
 )
+from flydsl.ext.coop.operations import Operation
 from flydsl.ext.coop.radix import (
     block_radix_sort,
 )
@@ -146,6 +147,7 @@ __all__ = [
     "BlockShuffle",
     "BlockStore",
     "BlockTopK",
+    "Operation",
     "WarpBitonicSort",
     "WarpExchange",
     "WarpLoad",

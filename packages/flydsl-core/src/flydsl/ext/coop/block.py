@@ -15,7 +15,7 @@ from flydsl.expr import gpu
 from flydsl.expr.numeric import Int32, as_numeric
 from flydsl.expr.storage import Array, ArrayType
 from flydsl.ext.coop.cells import Cells, only_where
-from flydsl.ext.coop.operations import operation
+from flydsl.ext.coop.operations import Operation, operation
 from flydsl.ext.coop.parts import split
 from flydsl.ext.coop.warp import (
     Place,
@@ -84,8 +84,47 @@ def _in_warp(threads: int, count: Any, lanes: int, warp: Any) -> Any:
     return (left < 1).select(Int32(1), (left < lanes).select(left, Int32(lanes)))
 
 
+def _group(width: Any, threads: int, lanes: int, valid_items: Any) -> int:
+    """Return the threads per group, checked: a power of two within a warp, or whole warps.
+
+    Raises:
+        UserError: They do not divide the block so, or `valid_items` is given too.
+    """
+    number = as_numeric(width)
+    if number is None or not number.is_integer or not number.is_static():
+        raise UserTypeError("a group's width is a compile-time int", code="FLY-U283", value=width)
+    count = int(number.value)
+    fits = count >= 1 and threads % count == 0
+    if not fits or (count % lanes if count > lanes else count & (count - 1)):
+        raise UserValueError(
+            "a group does not divide the block",
+            code="FLY-U283",
+            value=count,
+            allowed=f"a divisor of {threads}: a power of two up to {lanes}, or a multiple of it",
+        )
+    if valid_items is not None:
+        raise UserValueError(
+            "valid_items is for the whole block", code="FLY-U283", value=valid_items
+        )
+    return count
+
+
+def _combined(cells: Cells, first: Any, count: int, how: Operation) -> Any:
+    """Return places `first`, … combined in order: neighbours first, so that chains are short."""
+    items = [cells.read(index if first is None else first + index) for index in range(count)]
+    while len(items) > 1:
+        odd = items[len(items) - len(items) % 2 :]
+        items = [how(items[i], items[i + 1]) for i in range(0, len(items) - 1, 2)] + odd
+    return items[0]
+
+
 def block_reduce(
-    value: Any, op: Any, *, valid_items: Any = None, storage: Array | None = None
+    value: Any,
+    op: Any,
+    *,
+    width: Any = None,
+    valid_items: Any = None,
+    storage: Array | None = None,
 ) -> Any:
     """Combine the threads' values; every thread gets the result.
 
@@ -93,19 +132,25 @@ def block_reduce(
         value: Number, vector, or a value of several parts; a list or tuple of items is combined
             first.
         op: A name or function, see `operations.operation`.
+        width: Threads per group, each group combined for itself; default: the block. A power of
+            two within a warp, or a multiple of the warp size; it divides the block.
         valid_items: How many leading threads take part, at least 1 (may be computed at run time);
-            default: all.
+            default: all. Not with `width`.
         storage: Shared memory to use, of `BlockReduce.SharedStorage`; default: an allocation that
             calls of this kind share.
 
     Returns:
-        The combination, in the type of the value.
+        The combination, in the type of the value. Results of the warps are combined in pairs of
+        neighbours, those again, and so on, unless `valid_items` is computed at run time.
 
     Raises:
         UserError: Something does not fit, or the block size is not known while tracing.
     """
     how, threads, lanes = operation(op), _threads(), gpu.num_warp_threads()
     value = fold_items(value, how)
+    group = threads if width is None else _group(width, threads, lanes, valid_items)
+    if group <= lanes and group < threads:
+        return reduce_lanes(value, how, group)
     count = _count(valid_items, threads)
     thread = linear_thread()
     warps = -(-threads // lanes)
@@ -117,13 +162,13 @@ def block_reduce(
     cells.begin()
     cells.write(warp, value)
     gpu.barrier()
+    if isinstance(count, int):
+        sharing = -(-min(count, group) // lanes)
+        first = None if group == threads else warp - warp % sharing
+        return _combined(cells, first, sharing, how)
     total = cells.read(0)
     for index in range(1, warps):
-        if isinstance(count, int):
-            if count > index * lanes:
-                total = how(total, cells.read(index))
-        else:
-            total = chosen(count > index * lanes, how(total, cells.read(index)), total)
+        total = chosen(count > index * lanes, how(total, cells.read(index)), total)
     return total
 
 

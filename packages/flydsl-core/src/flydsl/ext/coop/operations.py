@@ -20,7 +20,7 @@ __all__ = ["Operation", "identity_of", "operation"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An associative operation.
+    """An associative operation; made by `operation`, or by hand for a commutative function.
 
     Attributes:
         name: For messages; names with a neutral value are those of `operation`.
@@ -72,11 +72,14 @@ def operation(op: Any) -> Operation:
 
     Args:
         op: ``"sum"``, ``"mul"``, ``"max"``, ``"min"`` (both NaN if an operand is), ``"and"``,
-            ``"or"``, ``"xor"``, a `ReductionOp`, or an associative function of two values.
+            ``"or"``, ``"xor"``, a `ReductionOp`, an `Operation`, or an associative function of two
+            values.
 
     Raises:
         UserError: There is no such operation, or it is no function.
     """
+    if isinstance(op, Operation):
+        return op
     try:
         name = _OTHER_NAMES.get(op, op)
     except TypeError:  # unhashable
