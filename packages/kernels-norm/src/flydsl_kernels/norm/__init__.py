@@ -8,9 +8,12 @@ add an operation, see `device` and `ops`.
 
 from __future__ import annotations
 
+from flydsl_kernels.norm.formats import QuantFormat
 from flydsl_kernels.norm.ops import (
     fused_add_layernorm,
+    fused_add_layernorm_quantised,
     fused_add_rmsnorm,
+    fused_add_rmsnorm_quantised,
     layernorm,
     layernorm_quantised,
     log_softmax,
@@ -20,8 +23,11 @@ from flydsl_kernels.norm.ops import (
 )
 
 __all__ = [
+    "QuantFormat",
     "fused_add_layernorm",
+    "fused_add_layernorm_quantised",
     "fused_add_rmsnorm",
+    "fused_add_rmsnorm_quantised",
     "layernorm",
     "layernorm_quantised",
     "log_softmax",

@@ -13,12 +13,11 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C901": "There are more rows than a launch can have.",
         "FLY-C902": "The row kernels do not take this element type.",
         "FLY-C903": "Rows are not quantised to this element type.",
-        "FLY-U900": "An argument is neither a NumPy array nor a PyTorch tensor.",
-        "FLY-U901": "An array has another shape than the operation needs.",
-        "FLY-U902": "An array has another element type than the operation needs.",
+        "FLY-C904": "Scales of quantised rows are not for this many elements, or of this type.",
+        "FLY-U900": "An array without an axis has no rows.",
         "FLY-U903": "Rows of an output cannot be written in place.",
-        "FLY-U904": "Arguments are of different array libraries or devices.",
         "FLY-U905": "An axis other than the last was asked for.",
         "FLY-U906": "An epsilon is negative, infinite or NaN.",
+        "FLY-U907": "An output of a quantising operation is no pair.",
     }
 )

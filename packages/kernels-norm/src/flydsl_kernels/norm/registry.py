@@ -11,6 +11,8 @@ __all__ = ["flydsl_kernels"]
 
 _SUMMARIES = {
     "fused_add_layernorm": "sum of two matrices, and its rows normalised to mean 0, variance 1",
+    "fused_add_layernorm_quantised": "sum of two matrices, and its rows normalised, in 8 bits",
+    "fused_add_rmsnorm_quantised": "sum of two matrices, and its rows over their norm, in 8 bits",
     "fused_add_rmsnorm": "sum of two matrices, and its rows divided by their root mean square",
     "layernorm": "rows normalised to mean 0 and variance 1",
     "layernorm_quantised": "rows normalised to mean 0 and variance 1, in 8 bits with scales",

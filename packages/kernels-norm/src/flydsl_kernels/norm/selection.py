@@ -1,15 +1,18 @@
 """Chooses how a row is divided among threads: `select_rows`.
 
-Three regimes, in one description (`RowPlan`):
+Four regimes, in one description (`RowPlan`):
 
-* short rows: a row belongs to the lanes of one wave or fewer, a workgroup has several rows, and
-  values are combined by shuffles alone;
+* short rows: a row belongs to `WAVE` lanes or fewer, a workgroup has several rows, and values are
+  combined by shuffles (and, where waves are narrower, between two of them);
 * rows that fit the registers of a workgroup: one row per workgroup, every thread keeps up to
   `MAX_CHUNKS` vectors of 16 bytes, values are combined by shuffles and then through shared memory;
-* longer rows: a workgroup of 1024 threads passes over the row in a loop.
+* longer rows: a workgroup of 1024 threads passes over the row in a loop;
+* few long rows: several workgroups pass over parts of a row, leave what they found in memory, and
+  a second launch combines that, always in the same order.
 
 The number of columns stays a run-time value: few plans serve all sizes, and compiling takes as long
-for a short row as for a long one.
+for a short row as for a long one. A plan depends on the problem alone, so results are the same on
+every device.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from dataclasses import dataclass
 from flydsl_kernels.norm.problem import ELEMENT_BYTES, RowProblem
 
 __all__ = [
+    "FEW_CHUNKS",
     "MAX_CHUNKS",
+    "SOFTMAX_CHUNKS",
     "ColumnPlan",
     "NormPlan",
     "QuantPlan",
@@ -34,10 +39,19 @@ WAVE = 64
 """Lanes that share a short row; on a target with narrower waves these are several waves."""
 BLOCK = 256
 MAX_LANES = 1024
+SPLIT_ROWS = 16
+"""Most rows that are split among workgroups: more rows keep a device busy without."""
+SPLIT_VECTORS = 2048
+"""Fewest vectors of a part."""
+LEAST_SPLITS = 4
+MAX_SPLITS = 16
+SPLIT_LANES = 512
 MAX_SLABS = 512
 """Workgroups that sum over rows side by side."""
 ROWS_OF_SLAB = 8
 FEW_CHUNKS = 4
+SOFTMAX_CHUNKS = 2
+"""Softmax keeps f32 values of all of them at once."""
 MAX_CHUNKS = 8
 """Vectors of a row that a thread keeps: 64 registers of f32 at 16-bit elements."""
 
@@ -48,21 +62,28 @@ class RowPlan:
 
     Attributes:
         vector: Elements of one load.
-        lanes: Threads that share a row; a power of two.
+        lanes: Threads that share a row: a power of two up to `WAVE`, or a multiple of it.
         block: Threads of a workgroup, a multiple of `lanes`.
         chunks: Vectors of a row that a thread keeps in registers.
-        whole: How many of `chunks` every thread has in full; the others are loaded under a mask.
+        whole: Whether every thread has all of `chunks`; else they are loaded under a mask.
         tail: Whether rows have elements after their last full vector.
         looped: Whether the kernel passes over the row in loops and keeps nothing.
+        splits: Workgroups that share a row, a power of two; more than one only of looped rows.
     """
 
     vector: int
     lanes: int
     block: int
     chunks: int
-    whole: int
+    whole: bool
     tail: bool
     looped: bool = False
+    splits: int = 1
+
+    @property
+    def span(self) -> int:
+        """Lanes whose vectors of one chunk are neighbours."""
+        return min(self.lanes, WAVE)
 
     @property
     def rows(self) -> int:
@@ -113,10 +134,18 @@ class QuantPlan:
     Attributes:
         norm: The normalisation.
         limit: Largest number of the 8-bit type that results use.
+        group: Elements of a row that share a scale; 0: all of them.
+        power: Scales are powers of two, in one byte.
+        smooth: Multiply results by a factor per column.
+        added: Add a residual first.
     """
 
     norm: NormPlan
     limit: float
+    group: int = 0
+    power: bool = False
+    smooth: bool = False
+    added: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +171,45 @@ def _power_of_two(least: int) -> int:
     return 1 << max(0, least - 1).bit_length()
 
 
-def select_rows(problem: RowProblem) -> RowPlan:
-    """Return the plan for a problem; every valid problem has one."""
+def _divided(full: int, few: int, most: int) -> tuple[int, int]:
+    """Return lanes and chunks for a row of more vectors than `WAVE` lanes take.
+
+    Exact divisions come first, those with about `few` vectors a lane before others.
+    """
+    for chunks in sorted(range(2, most + 1), key=lambda c: (c > FEW_CHUNKS, abs(c - few))):
+        lanes = full // chunks
+        if full == lanes * chunks and lanes % WAVE == 0 and lanes <= MAX_LANES:
+            return lanes, chunks
+    waves = -(-full // (few * WAVE))
+    lanes = min(MAX_LANES, waves * WAVE)
+    return lanes, -(-full // lanes)
+
+
+def select_rows(problem: RowProblem, few: int = FEW_CHUNKS) -> RowPlan:
+    """Return the plan for a problem; every valid problem has one.
+
+    Args:
+        problem: The problem.
+        few: How many vectors of a row a thread should have where there is a choice: fewer take
+            fewer registers, more share the work that threads have in common.
+    """
     vector = VECTOR_BYTES // ELEMENT_BYTES[problem.dtype]
     full, rest = divmod(problem.columns, vector)
+    tail = rest > 0
+    parts = min(MAX_SPLITS, _power_of_two(full // SPLIT_VECTORS + 1) // 2)
+    if parts >= LEAST_SPLITS and problem.rows <= SPLIT_ROWS:
+        return RowPlan(vector, SPLIT_LANES, SPLIT_LANES, 0, False, tail, True, parts)
     if full <= WAVE * FEW_CHUNKS:
         lanes = min(WAVE, max(vector, _power_of_two(full)))
+        chunks, block = -(-full // lanes), BLOCK
     else:
-        lanes = min(MAX_LANES, max(2 * WAVE, _power_of_two(-(-full // FEW_CHUNKS))))
-    chunks = -(-full // lanes)
-    if chunks > (MAX_CHUNKS if problem.operands == 1 else FEW_CHUNKS):
-        return RowPlan(vector, MAX_LANES, MAX_LANES, 0, 0, rest > 0, looped=True)
-    block = max(BLOCK, lanes)
+        most = MAX_CHUNKS if problem.operands == 1 else FEW_CHUNKS
+        lanes, chunks = _divided(full, few, most)
+        block = lanes
+        if chunks > most:
+            return RowPlan(vector, MAX_LANES, MAX_LANES, 0, False, tail, True)
     ragged = problem.rows % (block // lanes) != 0
-    whole = 0 if ragged else full // lanes
-    return RowPlan(vector, lanes, block, chunks, whole, rest > 0)
+    return RowPlan(vector, lanes, block, chunks, full == lanes * chunks and not ragged, tail)
 
 
 def select_columns(problem: RowProblem, weight: bool, bias: bool) -> ColumnPlan:

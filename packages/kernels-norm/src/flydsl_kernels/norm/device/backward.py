@@ -11,9 +11,11 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl_kernels.norm.device.combine import add, combine_row, sum_of
-from flydsl_kernels.norm.device.long_forward import long_moments
+from flydsl_kernels.norm.device.combine import sum_of, sum_row
+from flydsl_kernels.norm.device.long_forward import norm_part_kernel
+from flydsl_kernels.norm.device.long_moments import long_moments
 from flydsl_kernels.norm.device.moments import centred
+from flydsl_kernels.norm.device.parts import keep_part, read_parts
 from flydsl_kernels.norm.device.rows import (
     Share,
     column_count,
@@ -21,6 +23,7 @@ from flydsl_kernels.norm.device.rows import (
     load_tail,
     load_vector,
     own_share,
+    ratio,
     store_share,
     store_tail,
     store_vector,
@@ -30,27 +33,29 @@ from flydsl_kernels.norm.selection import NormPlan
 
 __all__ = ["launch_norm_backward"]
 
+SUM_LINE = 4
+"""First line of the sums among the numbers of parts, after those of the moments."""
+
 
 @flyc.jit
 def keep_moments(stats: Any, share: Share, moments: Any) -> None:
     """Write mean, scale and shift of a row to the three rows of `stats`."""
-    if (share.lane == 0) & (share.row < fx.Int32(stats.shape[1])):
+    if share.is_first() & (share.row < fx.Int32(stats.shape[1])):
         for position, value in enumerate(moments):
             line = stats.iter + stats.stride[0] * position
             (line + share.row).store(value)
 
 
-def row_sums(pairs: list[Any], share: Share, mean: bool, columns: Any) -> tuple[Any, Any]:
+def row_means(sums: list[Any], mean: bool, columns: Any) -> tuple[Any, Any]:
     """Return mean(g) (0 without `mean`) and mean(g · x̂) of a row.
 
     Args:
-        pairs: The sums of a thread: of g if `mean`, then of g · x̂.
-        share: The thread's share.
+        sums: Those of the row: of g if `mean`, then of g · x̂.
         mean: Whether the row was centred.
         columns: Length of the row as `Float32`.
     """
-    sums = [total / columns for total in combine_row(pairs, add, share)]
-    return (sums[0], sums[1]) if mean else (fx.Float32(0.0), sums[0])
+    means = [ratio(total, columns) for total in sums]
+    return (means[0], means[1]) if mean else (fx.Float32(0.0), means[0])
 
 
 def gradient(unit: Any, wide: Any, means: tuple[Any, Any], scale: Any, mean: bool) -> Any:
@@ -73,12 +78,12 @@ def norm_backward_kernel(
         wide = [g * w for g, w in zip(wide, weights, strict=True)]
     columns = column_count(X).to(fx.Float32)
     values = widened(load_share(share.start(X), share))
-    values, middle, scale, shift = centred(values, share, columns, plan.eps, plan.mean)
+    values, middle, scale, shift = centred(values, share, columns, plan)
     keep_moments(M, share, (middle, scale, shift))
     units = [fx.math.fma(value, scale, shift) if plan.mean else value * scale for value in values]
     products = sum_of([g * unit for g, unit in zip(wide, units, strict=True)], chunks)
     sums = [sum_of(wide, chunks), products] if plan.mean else [products]
-    means = row_sums(sums, share, plan.mean, columns)
+    means = row_means(sum_row(sums, share), plan.mean, columns)
     out = [gradient(unit, g, means, scale, plan.mean) for unit, g in zip(units, wide, strict=True)]
     store_share(share.start(DX), share, out)
 
@@ -109,10 +114,10 @@ def last_element(start: Any, _: Any, share: Share) -> Any:
 
 @flyc.jit
 def long_sums(starts: Any, share: Share, moments: Any, plan: NormPlan) -> list[Any]:
-    """Return a thread's sums for `row_sums`."""
+    """Return a thread's sums for `row_means`."""
     total = fx.Vector.filled((share.plan.vector,), 0.0, fx.Float32)
     products = fx.Vector.filled((share.plan.vector,), 0.0, fx.Float32)
-    for index in range(share.lane, share.full, share.plan.lanes):
+    for index in range(share.first, share.full, share.plan.lanes):
         unit, wide = element_pair(whole_vector, starts, index, share, moments, plan)
         total = total + wide
         products = fx.math.fma(wide, unit, products)
@@ -125,20 +130,34 @@ def long_sums(starts: Any, share: Share, moments: Any, plan: NormPlan) -> list[A
 
 
 @flyc.kernel
+def gradient_part_kernel(
+    X: fx.Tensor, W: fx.Tensor, G: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[NormPlan]
+) -> None:
+    """P = sums of parts of the rows, after what is known of them already."""
+    share = own_share(plan.row, X)
+    starts = share.start(X), share.start(G), W.iter
+    moments = long_moments(starts[0], share, column_count(X).to(fx.Float32), plan, P)
+    keep_part(P, share, sum_row(long_sums(starts, share, moments, plan), share), SUM_LINE)
+
+
+@flyc.kernel
 def long_norm_backward_kernel(
-    X: fx.Tensor, W: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, M: fx.Tensor,
+    X: fx.Tensor, W: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, M: fx.Tensor, P: fx.Tensor,
     plan: fx.Constexpr[NormPlan],
 ) -> None:  # fmt: skip
     """DX = gradient of X for a gradient G of the result; M = moments of the rows."""
     share = own_share(plan.row, X)
     starts = share.start(X), share.start(G), W.iter
     columns = column_count(X).to(fx.Float32)
-    moments = long_moments(starts[0], share, columns, plan)
+    moments = long_moments(starts[0], share, columns, plan, P)
     keep_moments(M, share, moments)
-    sums = long_sums(starts, share, moments, plan)
-    means = row_sums(sums, share, plan.mean, columns)
+    if fx.const_expr(plan.row.splits > 1):
+        sums = [part.reduce("add") for part in read_parts(P, share, 1 + plan.mean, SUM_LINE)]
+    else:
+        sums = sum_row(long_sums(starts, share, moments, plan), share)
+    means = row_means(sums, plan.mean, columns)
     scale = moments[1]
-    for index in range(share.lane, share.full, share.plan.lanes):
+    for index in range(share.first, share.full, share.plan.lanes):
         unit, wide = element_pair(whole_vector, starts, index, share, moments, plan)
         out = gradient(unit, wide, means, scale, plan.mean)
         store_vector(share.start(DX), index, share, out)
@@ -149,10 +168,18 @@ def long_norm_backward_kernel(
 
 @flyc.jit
 def launch_norm_backward(
-    X: fx.Tensor, W: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, M: fx.Tensor,
+    X: fx.Tensor, W: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, M: fx.Tensor, P: fx.Tensor,
     plan: fx.Constexpr[NormPlan], stream: fx.Stream,
 ) -> None:  # fmt: skip
-    """Launch the kernel for rows in registers, or the one for long rows."""
-    groups = (X.shape[0] + (plan.row.rows - 1)) // plan.row.rows
-    kernel = long_norm_backward_kernel if plan.row.looped else norm_backward_kernel
-    kernel(X, W, G, DX, M, plan).launch(grid=(groups,), block=(plan.row.block,), stream=stream)
+    """Launch the kernel for rows in registers, or those for long rows; P is for split ones."""
+    row = plan.row
+    grid, block = ((X.shape[0] + (row.rows - 1)) // row.rows, row.splits), (row.block,)
+    if fx.const_expr(row.splits > 1):
+        norm_part_kernel(X, P, plan).launch(grid=grid, block=block, stream=stream)
+        part = gradient_part_kernel(X, W, G, P, plan)
+        part.launch(grid=grid, block=block, stream=stream)
+    if fx.const_expr(row.looped):
+        kernel = long_norm_backward_kernel(X, W, G, DX, M, P, plan)
+        kernel.launch(grid=grid, block=block, stream=stream)
+    else:
+        norm_backward_kernel(X, W, G, DX, M, plan).launch(grid=grid, block=block, stream=stream)

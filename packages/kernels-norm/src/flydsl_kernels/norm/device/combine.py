@@ -6,59 +6,38 @@ get the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl.expr.storage import ArrayType
+from flydsl.ext.coop import Operation, block_reduce
 from flydsl_kernels.norm.device.rows import Share
 
-__all__ = ["add", "combine_row", "largest", "sum_of"]
+__all__ = ["LARGEST", "combine_row", "sum_of", "sum_row"]
 
 
-def add(a: Any, b: Any) -> Any:
-    """Return the sum."""
-    return a + b
-
-
-def largest(a: Any, b: Any) -> Any:
-    """Return the maximum, the other one where one is NaN."""
+def _larger(a: Any, b: Any) -> Any:
     return fx.maxnumf(a, b)
 
 
-def combine_row(values: list[Any], combine: Callable[[Any, Any], Any], share: Share) -> list[Any]:
-    """Combine f32 values over the threads that share a row; every thread gets the results.
+LARGEST = Operation("maxnum", _larger, True)
+"""The maximum; the other operand where one is NaN."""
+
+
+def combine_row(value: Any, operation: Any, share: Share) -> Any:
+    """Combine an f32 value over the threads that share a row, or a part; every thread gets it.
 
     Args:
-        values: The thread's values, each combined for itself.
-        combine: Commutative and associative up to rounding.
-        share: The thread's share. Rows of more lanes than a wave has go through shared memory
-            that belongs to this call, with one barrier.
+        value: The thread's, or several in a dict.
+        operation: As for `flydsl.ext.coop.block_reduce`.
+        share: The thread's share.
     """
-    plan = share.plan
-    wave = fx.gpu.num_warp_threads()
-    width = min(wave, plan.lanes)
-    offset = 1
-    while offset < width:
-        values = [combine(value, fx.gpu.shuffle_xor(value, offset)) for value in values]
-        offset *= 2
-    if plan.lanes == width:
-        return values
-    count, waves = len(values), plan.block // wave
-    scratch = share.shared.allocate(ArrayType(fx.Float32, count * waves))
-    own = fx.thread_idx.x // wave
-    for position, value in enumerate(values):
-        scratch[position * waves + own] = value  # the lanes of a wave write the same value
-    fx.gpu.barrier()
-    sharing = plan.lanes // wave
-    first = fx.Int32(0) if plan.rows == 1 else own // sharing * sharing
-    out = []
-    for position in range(count):
-        items = [scratch[position * waves + first + other] for other in range(sharing)]
-        while len(items) > 1:
-            items = [combine(items[i], items[i + 1]) for i in range(0, len(items), 2)]
-        out.append(items[0])
-    return out
+    return block_reduce(value, operation, width=share.plan.lanes)
+
+
+def sum_row(values: list[Any], share: Share) -> list[Any]:
+    """Sum f32 values over the threads that share a row, or a part of it."""
+    found = combine_row(dict(enumerate(values)), "sum", share)
+    return [found[i] for i in range(len(values))]
 
 
 def sum_of(parts: list[Any], chunks: int) -> Any:

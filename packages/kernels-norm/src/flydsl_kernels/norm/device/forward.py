@@ -1,4 +1,4 @@
-"""Normalisation of rows that fit in registers, with an optional addition before it."""
+"""Normalisation of rows that fit in registers, and its launch for all rows."""
 
 from __future__ import annotations
 
@@ -6,26 +6,49 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl_kernels.norm.device.long_forward import long_add_norm_kernel, long_norm_kernel
+from flydsl_kernels.norm.device.long_forward import long_norm_kernel, norm_part_kernel
 from flydsl_kernels.norm.device.moments import centred
 from flydsl_kernels.norm.device.rows import (
     Share,
     affine,
     column_count,
+    in_order,
+    load_chunk,
     load_share,
+    load_tail,
+    narrowed,
     own_share,
-    store_share,
+    store_part,
     widened,
 )
 from flydsl_kernels.norm.selection import NormPlan
 
-__all__ = ["launch_add_norm", "launch_norm"]
+__all__ = ["launch_norm", "load_columns", "normalise"]
 
 
-def load_columns(tensor: Any, share: Share, present: bool) -> list[Any]:
-    """Load a thread's share of a vector of weights, or as many times None."""
-    count = share.plan.chunks + share.plan.tail
-    return load_share(tensor.iter, share) if present else [None] * count
+AHEAD = 2
+"""How many parts before its use a bias is loaded."""
+
+
+def load_columns(
+    tensor: Any, share: Share, present: bool, *, first: int = 0, last: int = 99
+) -> Any:
+    """Load parts `first` to `last` of a thread's share of weights, or as many times None."""
+    chunks = share.plan.chunks
+    positions = range(chunks + share.plan.tail)[first:last]
+    if not present:
+        return [None for _ in positions]
+    return [
+        load_chunk(tensor.iter, i, share, 0.0) if i < chunks else load_tail(tensor.iter, share, 0.0)
+        for i in positions
+    ]
+
+
+def mixed(tensors: tuple[Any, Any, Any], plan: NormPlan) -> bool:
+    """Return whether weight or bias is of another type than the result."""
+    weight, bias, result = tensors
+    given = [t for t, present in ((weight, plan.weight), (bias, plan.bias)) if present]
+    return any(t.dtype is not result.dtype for t in given)
 
 
 def normalise(values: list[Any], share: Share, tensors: tuple[Any, Any, Any], plan: Any) -> None:
@@ -41,13 +64,21 @@ def normalise(values: list[Any], share: Share, tensors: tuple[Any, Any, Any], pl
     # Loaded before the values are combined, so that the latencies overlap.
     weights = load_columns(weight, share, plan.weight)
     columns = column_count(result).to(fx.Float32)
-    values, _, scale, shift = centred(values, share, columns, plan.eps, plan.mean)
-    biases = load_columns(bias, share, plan.bias)
-    out = []
-    for value, w, b in zip(values, weights, biases, strict=True):
+    biases: list[Any] = []
+
+    def load_first_biases() -> None:
+        in_order()
+        biases.extend(load_columns(bias, share, plan.bias, last=AHEAD))
+
+    values, _, scale, shift = centred(values, share, columns, plan, load_first_biases)
+    start, exact = share.start(result), mixed(tensors, plan)
+    for position, (value, w) in enumerate(zip(values, weights, strict=True)):
+        in_order()
+        later = position + AHEAD
+        biases += load_columns(bias, share, plan.bias, first=later, last=later + 1)
         unit = fx.math.fma(value, scale, shift) if plan.mean else value * scale
-        out.append(affine(unit, w, b))
-    store_share(share.start(result), share, out)
+        out = narrowed(affine(unit, w, biases[position]), result.dtype, exact)
+        store_part(start, position, share, out)
 
 
 @flyc.kernel
@@ -60,37 +91,17 @@ def norm_kernel(
     normalise(values, share, (W, B, Y), plan)
 
 
-@flyc.kernel
-def add_norm_kernel(
-    X: fx.Tensor, R: fx.Tensor, W: fx.Tensor, B: fx.Tensor, Y: fx.Tensor, S: fx.Tensor,
-    plan: fx.Constexpr[NormPlan],
-) -> None:  # fmt: skip
-    """S = X + R, rounded to its type; Y = normalised rows of S, times W, plus B."""
-    share = own_share(plan.row, X)
-    first = widened(load_share(share.start(X), share))
-    second = widened(load_share(share.start(R), share))
-    values = widened([(a + b).to(S.dtype) for a, b in zip(first, second, strict=True)])
-    store_share(share.start(S), share, values)
-    normalise(values, share, (W, B, Y), plan)
-
-
 @flyc.jit
 def launch_norm(
-    X: fx.Tensor, W: fx.Tensor, B: fx.Tensor, Y: fx.Tensor,
+    X: fx.Tensor, W: fx.Tensor, B: fx.Tensor, Y: fx.Tensor, P: fx.Tensor,
     plan: fx.Constexpr[NormPlan], stream: fx.Stream,
 ) -> None:  # fmt: skip
-    """Launch the kernel for rows in registers, or the one for long rows."""
-    groups = (X.shape[0] + (plan.row.rows - 1)) // plan.row.rows
-    kernel = long_norm_kernel if plan.row.looped else norm_kernel
-    kernel(X, W, B, Y, plan).launch(grid=(groups,), block=(plan.row.block,), stream=stream)
-
-
-@flyc.jit
-def launch_add_norm(
-    X: fx.Tensor, R: fx.Tensor, W: fx.Tensor, B: fx.Tensor, Y: fx.Tensor, S: fx.Tensor,
-    plan: fx.Constexpr[NormPlan], stream: fx.Stream,
-) -> None:  # fmt: skip
-    """Launch the fused addition and normalisation."""
-    groups = (X.shape[0] + (plan.row.rows - 1)) // plan.row.rows
-    kernel = long_add_norm_kernel if plan.row.looped else add_norm_kernel
-    kernel(X, R, W, B, Y, S, plan).launch(grid=(groups,), block=(plan.row.block,), stream=stream)
+    """Launch the kernel for rows in registers, or those for long rows; P is for split ones."""
+    row = plan.row
+    grid, block = ((X.shape[0] + (row.rows - 1)) // row.rows, row.splits), (row.block,)
+    if fx.const_expr(row.splits > 1):
+        norm_part_kernel(X, P, plan).launch(grid=grid, block=block, stream=stream)
+    if fx.const_expr(row.looped):
+        long_norm_kernel(X, W, B, Y, P, plan).launch(grid=grid, block=block, stream=stream)
+    else:
+        norm_kernel(X, W, B, Y, plan).launch(grid=grid, block=block, stream=stream)

@@ -7,16 +7,24 @@ large common offset keep their digits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl_kernels.norm.device.combine import add, combine_row, sum_of
-from flydsl_kernels.norm.device.rows import Share, blanked
+from flydsl_kernels.norm.device.combine import sum_of, sum_row
+from flydsl_kernels.norm.device.rows import Share, blanked, ratio
 
-__all__ = ["Moments", "centred", "square_sum"]
+__all__ = ["Moments", "centred", "scale_of", "square_sum"]
 
 Moments = tuple[list[Any], Any, Any, Any]
 """Values x - mean (or x), the mean subtracted, and scale and shift: x̂ = value * scale + shift."""
+
+
+def scale_of(square: Any, eps: float) -> Any:
+    """Return (square + eps)^(-1/2) to one unit in the last place."""
+    # The instruction takes no denormals, which only a tiny epsilon lets through.
+    flags = fx.arith.FastMathFlags.afn if eps > 2.0**-100 else None
+    return fx.math.rsqrt(square + eps, fastmath=flags)
 
 
 def square_sum(values: list[Any], chunks: int) -> Any:
@@ -32,27 +40,39 @@ def square_sum(values: list[Any], chunks: int) -> Any:
     return total
 
 
-def centred(values: list[Any], share: Share, columns: Any, eps: Any, mean: bool) -> Moments:
-    """Return a row's values, centred if `mean`, with what normalises them.
+def nothing() -> None:
+    """Do nothing."""
+
+
+def centred(
+    values: list[Any],
+    share: Share,
+    columns: Any,
+    norm: Any,
+    meanwhile: Callable[[], None] = nothing,
+) -> Moments:
+    """Return a row's values, centred for LayerNorm, with what normalises them.
 
     Args:
         values: The thread's f32 values, zero where it has none.
         share: Its share.
         columns: Length of the row as `Float32`.
-        eps: Added to the variance (or the mean square).
-        mean: Subtract the mean: LayerNorm, else RMSNorm.
+        norm: Its `mean` and `eps`.
+        meanwhile: Called when a thread has its own sums, to load what is needed next.
     """
     plan = share.plan
-    if not mean:
-        (squares,) = combine_row([square_sum(values, plan.chunks)], add, share)
-        return values, fx.Float32(0.0), fx.rsqrt(squares / columns + eps), fx.Float32(0.0)
-    (total,) = combine_row([sum_of(values, plan.chunks)], add, share)
-    middle = total / columns
+    if not norm.mean:
+        squares = square_sum(values, plan.chunks)
+        meanwhile()
+        (squares,) = sum_row([squares], share)
+        return values, fx.Float32(0.0), scale_of(ratio(squares, columns), norm.eps), fx.Float32(0.0)
+    (total,) = sum_row([sum_of(values, plan.chunks)], share)
+    middle = ratio(total, columns)
     values = [blanked(value - middle, i, share) for i, value in enumerate(values)]
-    left, squares = combine_row(
-        [sum_of(values, plan.chunks), square_sum(values, plan.chunks)], add, share
-    )
-    left = left / columns
-    variance = fx.max(squares / columns - left * left, fx.Float32(0.0))
-    scale = fx.rsqrt(variance + eps)
+    sums = [sum_of(values, plan.chunks), square_sum(values, plan.chunks)]
+    meanwhile()
+    left, squares = sum_row(sums, share)
+    left = ratio(left, columns)
+    variance = fx.max(ratio(squares, columns) - left * left, fx.Float32(0.0))
+    scale = scale_of(variance, norm.eps)
     return values, middle, scale, -left * scale

@@ -1,36 +1,50 @@
 """A thread's share of a row: which elements it has, and how they are loaded and stored.
 
-Vector `i` of a row belongs to lane ``i % lanes``. Elements after the last full vector, fewer than a
+Of rows in registers, each `RowPlan.span` lanes have one piece, and of every chunk of it adjacent
+vectors: a thread's chunks are so close together that their distances fit in the instructions. In
+loops vector `i` belongs to lane ``i % lanes``. Elements after the last full vector, fewer than a
 vector, go one each to the first lanes: every element is read once, nothing beyond the row is.
 Offsets of rows are 64-bit.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.errors import TargetError
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.norm.selection import RowPlan
 
 __all__ = [
     "Share",
     "affine",
+    "again",
     "blanked",
     "column_count",
+    "in_order",
     "load_share",
     "load_tail",
     "load_vector",
+    "narrowed",
+    "opaque",
     "own_share",
     "place_chunk",
     "place_tail",
+    "ratio",
+    "store_part",
     "store_share",
     "store_tail",
     "store_vector",
     "widened",
 ]
+
+
+ALIGNED = 32
+"""Parts of rows begin at multiples of so many vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +54,33 @@ class Share:
     Attributes:
         plan: The compile-time part.
         row: The thread's row; may be past the last one, then nothing of it is loaded or stored.
-        lane: The thread's number within its row.
-        full: Number of full vectors of the row; 0 past the last row.
+        lane: The thread's number within its row, or its part of it.
+        first: The thread's first vector of a chunk, or of a loop.
+        full: Number of full vectors of the row, or after its part; 0 past the last row.
         tail_column: Column of the element of the tail that this thread would have.
         in_tail: Whether it has one.
-        shared: The kernel's allocator of shared memory.
     """
 
     plan: RowPlan
     row: Any
     lane: Any
+    first: Any
     full: Any
     tail_column: Any
     in_tail: Any
-    shared: Any
 
     def start(self, tensor: Any) -> Any:
         """Return the pointer to the thread's row of a matrix with contiguous rows."""
         return tensor.iter + self.row.to(fx.Int64) * tensor.stride[0]
 
+    def is_first(self) -> Any:
+        """Return whether the thread is the one of its row that stores what the row has one of."""
+        first = self.lane == 0
+        return first & (fx.block_idx.y == 0) if self.plan.splits > 1 else first
+
     def index(self, chunk: int) -> Any:
         """Return the number of the thread's vector of one chunk."""
-        return self.lane + chunk * self.plan.lanes
-
-    def masked(self, chunk: int) -> bool:
-        """Return whether some threads have no vector in the chunk."""
-        return chunk >= self.plan.whole
+        return self.first + chunk * self.plan.span
 
 
 def column_count(tensor: Any) -> Any:
@@ -75,21 +90,66 @@ def column_count(tensor: Any) -> Any:
 
 def own_share(plan: RowPlan, tensor: Any) -> Share:
     """Return the calling thread's share of a matrix."""
-    thread = fx.thread_idx.x
-    row, lane = fx.block_idx.x, thread
+    row, lane = fx.block_idx.x, fx.thread_idx.x
     columns = column_count(tensor)
     full = columns // plan.vector
-    tail_column = full * plan.vector + lane
+    if plan.splits > 1:
+        return _part(plan, row, lane, columns)
+    there = None
     if plan.rows > 1:
-        lane = thread % plan.lanes
-        row = row * plan.rows + thread // plan.lanes
+        row = row * plan.rows + lane // plan.lanes
+        lane = lane % plan.lanes
         there = row < fx.Int32(tensor.shape[0])
-        tail_column = full * plan.vector + lane
-        in_tail = (tail_column < columns) & there
+    tail_column = full * plan.vector + lane
+    in_tail = tail_column < columns
+    if there is not None:
+        in_tail = in_tail & there
         full = fx.arith.select(there, full, fx.Int32(0))
-    else:
-        in_tail = tail_column < columns
-    return Share(plan, row, lane, full, tail_column, in_tail, fx.SharedAllocator())
+    first = lane
+    if plan.lanes > plan.span and not plan.looped:
+        first = lane // plan.span * (plan.span * plan.chunks) + lane % plan.span
+    return Share(plan, row, lane, first, full, tail_column, in_tail)
+
+
+def _part(plan: RowPlan, row: Any, lane: Any, columns: Any) -> Share:
+    """Return the thread's share of its workgroup's part of a row; the last part has the tail."""
+    full = columns // plan.vector
+    # A multiple of the vectors that share a scale.
+    size = (full + (plan.splits * ALIGNED - 1)) // (plan.splits * ALIGNED) * ALIGNED
+    part = fx.block_idx.y
+    start = part * size
+    end = fx.arith.select(start + size < full, start + size, full)
+    tail_column = full * plan.vector + lane
+    in_tail = (tail_column < columns) & (part == plan.splits - 1)
+    return Share(plan, row, lane, start + lane, end, tail_column, in_tail)
+
+
+def in_order() -> None:
+    """Keep the target's scheduler from computing what follows earlier, which costs registers."""
+    with suppress(TargetError):  # only AMD targets have such a barrier
+        fx.rocdl.sched_barrier(0)
+
+
+def opaque(vector: Any) -> Any:
+    """Return an f32 vector about whose origin the optimiser knows nothing."""
+    kind = vector_alias(fx.Float32, (len(vector),))
+    return fx.llvm.call_intrinsic("llvm.arithmetic.fence", kind, vector)
+
+
+def again(part: Any) -> Any:
+    """Return a part of a share in its own type, to be widened again.
+
+    Without this the compiler would keep the f32 values of its first use, in twice the registers.
+    """
+    if not isinstance(part, fx.Vector) or part.dtype is fx.Float32:
+        return part
+    return opaque(part.bitcast(fx.Float32)).bitcast(part.dtype)
+
+
+def ratio(value: Any, divisor: Any) -> Any:
+    """Return an f32 quotient of normal numbers to 2.5 units in the last place."""
+    with fx.fastmath("arcp,afn"):
+        return value / divisor
 
 
 def load_vector(start: Any, index: Any, share: Share) -> Any:
@@ -100,20 +160,16 @@ def load_vector(start: Any, index: Any, share: Share) -> Any:
 
 @flyc.jit
 def load_chunk(start: Any, chunk: int, share: Share, fill: float) -> Any:
-    """Load the thread's vector of a chunk in its own type, or `fill` where it has none.
-
-    The chunk moves the pointer that all threads of the row share, so that the thread's own offset
-    is the same for every chunk.
-    """
+    """Load the thread's vector of a chunk in its own type, or `fill` where it has none."""
     plan = share.plan
     vector = vector_alias(start.element, (plan.vector,))
-    place = start + chunk * plan.lanes * plan.vector
-    if fx.const_expr(share.masked(chunk)):
+    place = start + share.first * plan.vector + chunk * plan.span * plan.vector
+    if fx.const_expr(plan.whole):
+        value = place.load(vector)
+    else:
         value = fx.Vector.filled((plan.vector,), fill, start.element)
         if share.index(chunk) < share.full:
-            value = (place + share.lane * plan.vector).load(vector)
-    else:
-        value = (place + share.lane * plan.vector).load(vector)
+            value = place.load(vector)
     return value
 
 
@@ -121,12 +177,9 @@ def load_chunk(start: Any, chunk: int, share: Share, fill: float) -> Any:
 def place_chunk(start: Any, chunk: int, share: Share, value: Any) -> None:
     """Store a vector of the row's type as the thread's of a chunk, if it has one."""
     plan = share.plan
-    place = start + chunk * plan.lanes * plan.vector
-    if fx.const_expr(share.masked(chunk)):
-        if share.index(chunk) < share.full:
-            (place + share.lane * plan.vector).store(value)
-    else:
-        (place + share.lane * plan.vector).store(value)
+    place = start + share.first * plan.vector + chunk * plan.span * plan.vector
+    if fx.const_expr(plan.whole) or share.index(chunk) < share.full:
+        place.store(value)
 
 
 @flyc.jit
@@ -162,13 +215,33 @@ def load_share(start: Any, share: Share, fill: float = 0.0) -> list[Any]:
     return [*parts, load_tail(start, share, fill)] if plan.tail else parts
 
 
+def narrowed(value: Any, kind: Any, exact: bool) -> Any:
+    """Round f32 values to the type of a row.
+
+    Args:
+        value: Number or vector.
+        kind: The type.
+        exact: Whether NaNs among them may have digits that `kind` does not; the others stay NaNs
+            without being looked for.
+    """
+    if exact:
+        return value.to(kind)
+    with fx.fastmath("nnan"):
+        return value.to(kind)
+
+
+def store_part(start: Any, position: int, share: Share, value: Any) -> None:
+    """Store one value of a share, of the row's type."""
+    if position < share.plan.chunks:
+        place_chunk(start, position, share, value)
+    else:
+        place_tail(start, share, value)
+
+
 def store_share(start: Any, share: Share, values: list[Any]) -> None:
-    """Store f32 values in the order of `load_share`."""
-    chunks = share.plan.chunks
-    for chunk, value in enumerate(values[:chunks]):
-        place_chunk(start, chunk, share, value.to(start.element))
-    for value in values[chunks:]:
-        store_tail(start, share, value)
+    """Store f32 values in the order of `load_share`, made of numbers of the row's type alone."""
+    for position, value in enumerate(values):
+        store_part(start, position, share, narrowed(value, start.element, False))
 
 
 def widened(parts: list[Any]) -> list[Any]:
@@ -181,16 +254,19 @@ def blanked(value: Any, position: int, share: Share) -> Any:
     plan = share.plan
     if position >= plan.chunks:
         return fx.arith.select(share.in_tail, value, fx.Float32(0.0))
-    if not share.masked(position):
+    if plan.whole:
         return value
     there = share.index(position) < share.full
     zero = fx.Float32(0.0)
     return fx.Vector.from_elements([fx.arith.select(there, item, zero) for item in value])
 
 
-def affine(value: Any, weight: Any, bias: Any) -> Any:
-    """Return value * weight + bias; either may be None."""
+def affine(value: Any, weight: Any, bias: Any, factor: Any = None) -> Any:
+    """Return (value * weight + bias) * factor; each may be None."""
     if weight is None:
-        return value if bias is None else value + bias.to(fx.Float32)
-    factor = weight.to(fx.Float32)
-    return value * factor if bias is None else fx.math.fma(value, factor, bias.to(fx.Float32))
+        out = value if bias is None else value + bias.to(fx.Float32)
+    elif bias is None:
+        out = value * weight.to(fx.Float32)
+    else:
+        out = fx.math.fma(value, weight.to(fx.Float32), bias.to(fx.Float32))
+    return out if factor is None else out * factor.to(fx.Float32)

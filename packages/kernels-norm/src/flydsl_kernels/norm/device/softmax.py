@@ -11,17 +11,22 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl_kernels.norm.device.combine import add, combine_row, largest, sum_of
+from flydsl_kernels.norm.device.combine import LARGEST, combine_row, sum_of, sum_row
+from flydsl_kernels.norm.device.parts import keep_part, read_parts
 from flydsl_kernels.norm.device.rows import (
     Share,
+    again,
+    in_order,
     load_share,
     load_tail,
     load_vector,
+    narrowed,
+    opaque,
     own_share,
-    store_share,
+    ratio,
+    store_part,
     store_tail,
     store_vector,
-    widened,
 )
 from flydsl_kernels.norm.selection import SoftmaxPlan
 
@@ -37,42 +42,53 @@ def exponential(value: Any) -> Any:
     return fx.math.exp2(value * LOG2_E, fastmath=fx.arith.FastMathFlags.afn)
 
 
-def largest_of(parts: list[Any], chunks: int) -> Any:
-    """Return the maximum of a thread's values, NaN ignored."""
-    items = []
-    if chunks:
-        vector = parts[0]
-        for part in parts[1:chunks]:
-            vector = fx.maxnumf(vector, part)
-        items = list(vector)
-    items += parts[chunks:]
+def largest_of(part: Any) -> Any:
+    """Return the maximum of an f32 vector or number, NaN ignored."""
+    items = list(part) if isinstance(part, fx.Vector) else [part]
     while len(items) > 1:
         pairs = [fx.maxnumf(items[i], items[i + 1]) for i in range(0, len(items) - 1, 2)]
         items = pairs + items[len(items) - len(items) % 2 :]
-    return items[0] if items else fx.Float32(NOTHING)
+    return items[0]
+
+
+def wide_again(part: Any) -> Any:
+    """Return a part of a share in f32, as numbers of which the optimiser knows nothing."""
+    wide = part.to(fx.Float32)
+    return opaque(wide) if isinstance(wide, fx.Vector) else wide
 
 
 def closing(total: Any, logarithm: bool) -> Any:
     """Return a sum's logarithm, or its reciprocal."""
-    return fx.math.log2(total) * LN_2 if logarithm else 1.0 / total
+    return fx.math.log2(total) * LN_2 if logarithm else ratio(fx.Float32(1.0), total)
 
 
 @flyc.kernel
 def softmax_kernel(X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]) -> None:
     """Y = softmax, or its logarithm, of the rows of X."""
     share = own_share(plan.row, X)
-    chunks = plan.row.chunks
-    values = widened(load_share(share.start(X), share, NOTHING))
-    (top,) = combine_row([largest_of(values, chunks)], largest, share)
-    values = [value - top for value in values]
-    powers = [exponential(value) for value in values]
-    (total,) = combine_row([sum_of(powers, chunks)], add, share)
+    parts = load_share(share.start(X), share, NOTHING)
+    highest = fx.Float32(NOTHING)
+    for part in parts:
+        in_order()
+        # Hidden, or LLVM would take the maxima before it widens, where there is no instruction.
+        highest = fx.maxnumf(highest, largest_of(wide_again(part)))
+    top = combine_row(highest, LARGEST, share)
+    powers, total = [], fx.Float32(0.0)
+    for part in parts:
+        in_order()
+        power = exponential(again(part).to(fx.Float32) - top)
+        total = total + sum_of([power], isinstance(power, fx.Vector))
+        powers.append(power)
+    (total,) = sum_row([total], share)
     end = closing(total, plan.logarithm)
-    if fx.const_expr(plan.logarithm):
-        out = [value - end for value in values]
-    else:
-        out = [power * end for power in powers]
-    store_share(share.start(Y), share, out)
+    start = share.start(Y)
+    for position, (part, power) in enumerate(zip(parts, powers, strict=True)):
+        in_order()
+        if fx.const_expr(plan.logarithm):
+            out = again(part).to(fx.Float32) - top - end
+        else:
+            out = power * end
+        store_part(start, position, share, narrowed(out, Y.dtype, False))
 
 
 @flyc.jit
@@ -82,9 +98,9 @@ def running_total(start: Any, share: Share) -> tuple[Any, Any]:
     The sum is relative to the maximum, which grows along the row (Milakov and Gimelshein 2018).
     """
     top, total = fx.Float32(NOTHING), fx.Float32(0.0)
-    for index in range(share.lane, share.full, share.plan.lanes):
+    for index in range(share.first, share.full, share.plan.lanes):
         value = load_vector(start, index, share).to(fx.Float32)
-        new = fx.maxnumf(top, largest_of([value], 1))
+        new = fx.maxnumf(top, largest_of(value))
         pivot = finite_pivot(new)
         total = total * exponential(top - pivot) + exponential(value - pivot).reduce("add")
         top = new
@@ -103,16 +119,37 @@ def finite_pivot(top: Any) -> Any:
 
 
 @flyc.kernel
-def long_softmax_kernel(X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]) -> None:
+def softmax_part_kernel(X: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]) -> None:
+    """P = maximum and sum of exponentials of parts of the rows of X."""
+    share = own_share(plan.row, X)
+    highest, _, total = row_total(share.start(X), share)
+    keep_part(P, share, [highest, total])
+
+
+def row_total(start: Any, share: Share) -> tuple[Any, Any, Any]:
+    """Return the maximum of a row or part, its `finite_pivot`, and the sum of e^(x - pivot)."""
+    top, total = running_total(start, share)
+    highest = combine_row(top, LARGEST, share)
+    pivot = finite_pivot(highest)
+    (total,) = sum_row([total * exponential(top - pivot)], share)
+    return highest, pivot, total
+
+
+@flyc.kernel
+def long_softmax_kernel(
+    X: fx.Tensor, Y: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]
+) -> None:
     """Y = softmax, or its logarithm, of the long rows of X, each read twice."""
     share = own_share(plan.row, X)
     start = share.start(X)
-    top, total = running_total(start, share)
-    (highest,) = combine_row([top], largest, share)
-    pivot = finite_pivot(highest)
-    (total,) = combine_row([total * exponential(top - pivot)], add, share)
+    if fx.const_expr(plan.row.splits > 1):
+        tops, totals = read_parts(P, share, 2)
+        pivot = finite_pivot(largest_of(tops))
+        total = (totals * exponential(tops - pivot)).reduce("add")
+    else:
+        _, pivot, total = row_total(start, share)
     end = closing(total, plan.logarithm)
-    for index in range(share.lane, share.full, share.plan.lanes):
+    for index in range(share.first, share.full, share.plan.lanes):
         value = load_vector(start, index, share).to(fx.Float32) - pivot
         out = value - end if plan.logarithm else exponential(value) * end
         store_vector(share.start(Y), index, share, out)
@@ -123,10 +160,15 @@ def long_softmax_kernel(X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPl
 
 @flyc.jit
 def launch_softmax(
-    X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan],
+    X: fx.Tensor, Y: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan],
     stream: fx.Stream,
 ) -> None:  # fmt: skip
-    """Launch the kernel for rows in registers, or for long rows."""
-    groups = (X.shape[0] + (plan.row.rows - 1)) // plan.row.rows
-    kernel = long_softmax_kernel if plan.row.looped else softmax_kernel
-    kernel(X, Y, plan).launch(grid=(groups,), block=(plan.row.block,), stream=stream)
+    """Launch the kernel for rows in registers, or those for long rows; P is for split ones."""
+    row = plan.row
+    grid, block = ((X.shape[0] + (row.rows - 1)) // row.rows, row.splits), (row.block,)
+    if fx.const_expr(row.splits > 1):
+        softmax_part_kernel(X, P, plan).launch(grid=grid, block=block, stream=stream)
+    if fx.const_expr(row.looped):
+        long_softmax_kernel(X, Y, P, plan).launch(grid=grid, block=block, stream=stream)
+    else:
+        softmax_kernel(X, Y, plan).launch(grid=grid, block=block, stream=stream)

@@ -6,7 +6,8 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl_kernels.norm.device.combine import add, combine_row, sum_of
+from flydsl_kernels.norm.device.combine import sum_of, sum_row
+from flydsl_kernels.norm.device.parts import keep_part, read_parts
 from flydsl_kernels.norm.device.rows import (
     Share,
     load_share,
@@ -38,7 +39,7 @@ def softmax_backward_kernel(
     results = widened(load_share(share.start(Y), share))
     wide = widened(load_share(share.start(G), share))
     terms = wide if plan.logarithm else [y * g for y, g in zip(results, wide, strict=True)]
-    (total,) = combine_row([sum_of(terms, plan.row.chunks)], add, share)
+    (total,) = sum_row([sum_of(terms, plan.row.chunks)], share)
     out = [gradient(y, g, total, plan.logarithm) for y, g in zip(results, wide, strict=True)]
     store_share(share.start(DX), share, out)
 
@@ -47,7 +48,7 @@ def softmax_backward_kernel(
 def thread_total(y: Any, g: Any, share: Share, logarithm: bool) -> Any:
     """Return the sum of a thread's g · y, or of its g."""
     sums = fx.Vector.filled((share.plan.vector,), 0.0, fx.Float32)
-    for index in range(share.lane, share.full, share.plan.lanes):
+    for index in range(share.first, share.full, share.plan.lanes):
         wide = load_vector(g, index, share).to(fx.Float32)
         if fx.const_expr(logarithm):
             sums = sums + wide
@@ -63,14 +64,27 @@ def thread_total(y: Any, g: Any, share: Share, logarithm: bool) -> Any:
 
 
 @flyc.kernel
+def total_part_kernel(
+    Y: fx.Tensor, G: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]
+) -> None:
+    """P = sums of parts of the rows."""
+    share = own_share(plan.row, Y)
+    total = thread_total(share.start(Y), share.start(G), share, plan.logarithm)
+    keep_part(P, share, sum_row([total], share))
+
+
+@flyc.kernel
 def long_softmax_backward_kernel(
-    Y: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]
+    Y: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]
 ) -> None:
     """DX = gradient of the argument, for long rows, each read twice."""
     share = own_share(plan.row, Y)
     y, g = share.start(Y), share.start(G)
-    (total,) = combine_row([thread_total(y, g, share, plan.logarithm)], add, share)
-    for index in range(share.lane, share.full, share.plan.lanes):
+    if fx.const_expr(plan.row.splits > 1):
+        total = read_parts(P, share, 1)[0].reduce("add")
+    else:
+        (total,) = sum_row([thread_total(y, g, share, plan.logarithm)], share)
+    for index in range(share.first, share.full, share.plan.lanes):
         result = load_vector(y, index, share).to(fx.Float32)
         wide = load_vector(g, index, share).to(fx.Float32)
         out = gradient(result, wide, total, plan.logarithm)
@@ -83,9 +97,16 @@ def long_softmax_backward_kernel(
 
 @flyc.jit
 def launch_softmax_backward(
-    Y: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan], stream: fx.Stream
-) -> None:
-    """Launch the kernel for rows in registers, or the one for long rows."""
-    groups = (Y.shape[0] + (plan.row.rows - 1)) // plan.row.rows
-    kernel = long_softmax_backward_kernel if plan.row.looped else softmax_backward_kernel
-    kernel(Y, G, DX, plan).launch(grid=(groups,), block=(plan.row.block,), stream=stream)
+    Y: fx.Tensor, G: fx.Tensor, DX: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan],
+    stream: fx.Stream,
+) -> None:  # fmt: skip
+    """Launch the kernel for rows in registers, or those for long rows; P is for split ones."""
+    row = plan.row
+    grid, block = ((Y.shape[0] + (row.rows - 1)) // row.rows, row.splits), (row.block,)
+    if fx.const_expr(row.splits > 1):
+        total_part_kernel(Y, G, P, plan).launch(grid=grid, block=block, stream=stream)
+    if fx.const_expr(row.looped):
+        kernel = long_softmax_backward_kernel(Y, G, DX, P, plan)
+        kernel.launch(grid=grid, block=block, stream=stream)
+    else:
+        softmax_backward_kernel(Y, G, DX, plan).launch(grid=grid, block=block, stream=stream)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl_kernels.norm.arrays import allocate_like, allocate_rows, as_vector, problem_of, rows_of
+from flydsl_kernels.norm.arrays import (
+    allocate_like,
+    allocate_rows,
+    as_vector,
+    partial_of,
+    problem_of,
+    rows_of,
+)
 from flydsl_kernels.norm.ops.normalise import Norm
 from flydsl_kernels.norm.selection import NormPlan, SoftmaxPlan, select_columns, select_rows
 
@@ -39,10 +46,12 @@ def norm_gradients(
     w = None if weight is None else as_vector(weight, problem.columns, x, "weight")
     source, incoming = rows_of(x), rows_of(gradient, like=x, what="the gradient")
     moments = allocate_rows(x, 3, problem.rows)
-    plan = NormPlan(select_rows(problem), norm.mean, w is not None, False, float(norm.eps))
+    row = select_rows(problem)
+    plan = NormPlan(row, norm.mean, w is not None, False, float(norm.eps))
     launch_norm_backward(
-        source, source if w is None else w, incoming, rows_of(out), moments, plan, None
-    )
+        source, source if w is None else w, incoming, rows_of(out), moments,
+        partial_of(source, row, 6), plan, None,
+    )  # fmt: skip
     if weight is not None or bias is not None:
         columns = select_columns(problem, weight is not None, bias is not None)
         partial = allocate_rows(x, 2 * columns.slabs, problem.columns)
@@ -67,8 +76,9 @@ def softmax_gradient(result: Any, gradient: Any, logarithm: bool) -> Any:
     problem = problem_of(result, operands=2)
     out = allocate_like(result)
     if problem.rows:
+        row, rows = select_rows(problem), rows_of(result)
         launch_softmax_backward(
-            rows_of(result), rows_of(gradient, like=result, what="the gradient"), rows_of(out),
-            SoftmaxPlan(select_rows(problem), logarithm), None,
+            rows, rows_of(gradient, like=result, what="the gradient"), rows_of(out),
+            partial_of(rows, row, 1), SoftmaxPlan(row, logarithm), None,
         )  # fmt: skip
     return out

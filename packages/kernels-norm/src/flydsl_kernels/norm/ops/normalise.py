@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl_kernels.norm.arrays import allocate_like, as_vector, problem_of, rows_of
+from flydsl_kernels.norm.arrays import allocate_like, as_vector, partial_of, problem_of, rows_of
 from flydsl_kernels.norm.selection import NormPlan, select_rows
 
 __all__ = ["Norm", "run_add_norm", "run_norm", "vectors_of"]
@@ -59,8 +59,9 @@ def run_norm(
         source = rows_of(x)
         # An absent weight or bias needs some tensor in its place; the kernel does not touch it.
         launch_norm(
-            source, source if w is None else w, source if b is None else b, rows, plan, stream
-        )
+            source, source if w is None else w, source if b is None else b, rows,
+            partial_of(source, row, 4), plan, stream,
+        )  # fmt: skip
     return result
 
 
@@ -79,7 +80,8 @@ def run_add_norm(
     Returns:
         Result and sum.
     """
-    from flydsl_kernels.norm.device.forward import launch_add_norm
+    from flydsl_kernels.norm.device.fused_add import launch_add_norm
+    from flydsl_kernels.norm.device.operands import Operands
 
     x, residual, weight, bias = arrays
     problem = problem_of(x)
@@ -93,8 +95,10 @@ def run_add_norm(
         row = select_rows(problem)
         plan = NormPlan(row, norm.mean, w is not None, b is not None, float(norm.eps))
         source = rows_of(x)
-        launch_add_norm(
-            source, other, source if w is None else w, source if b is None else b, rows, kept,
-            plan, stream,
+        operands = Operands(
+            x=source, residual=other, weight=source if w is None else w,
+            bias=source if b is None else b, smooth=source, out=rows, scales=source, sums=kept,
+            partial=partial_of(source, row, 4),
         )  # fmt: skip
+        launch_add_norm(operands, plan, stream)
     return result, total

@@ -1,78 +1,133 @@
-"""`rmsnorm_quantised` and `layernorm_quantised`."""
+"""The normalising operations with quantised results."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flydsl.errors import ConfigError
-from flydsl_kernels.norm.arrays import allocate_rows, allocate_small, problem_of, rows_of
-from flydsl_kernels.norm.ops.normalise import Norm, vectors_of
-from flydsl_kernels.norm.selection import NormPlan, QuantPlan, select_rows
+from flydsl_kernels.norm.formats import QuantFormat
+from flydsl_kernels.norm.ops.autograd import differentiable
+from flydsl_kernels.norm.ops.normalise import Norm
+from flydsl_kernels.norm.ops.quantise import Inputs, run_quantised
 
-__all__ = ["layernorm_quantised", "rmsnorm_quantised"]
+__all__ = [
+    "fused_add_layernorm_quantised",
+    "fused_add_rmsnorm_quantised",
+    "layernorm_quantised",
+    "rmsnorm_quantised",
+]
 
-LIMITS = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0}
 
+def _run(given: Inputs, norm: Norm, dtype: Any, out: Any, stream: Any) -> tuple[Any, ...]:
+    form = dtype if isinstance(dtype, QuantFormat) else QuantFormat(dtype)
+    g = given
+    if out is None and stream is None and differentiable(g.x, g.residual, g.weight, g.bias):
+        from flydsl_kernels.norm.ops.quantised_operators import call_operator
 
-def _run(x: Any, weight: Any, bias: Any, norm: Norm, dtype: str) -> tuple[Any, Any]:
-    from flydsl_kernels.norm.device.quantised import launch_quantised
-
-    if dtype not in LIMITS:
-        raise ConfigError(
-            "rows are not quantised to this element type",
-            code="FLY-C903",
-            value=dtype,
-            allowed=", ".join(LIMITS),
-        )
-    problem = problem_of(x)
-    w, b = vectors_of(x, weight, bias)
-    result = allocate_small(x, dtype)
-    scales = allocate_rows(x, 1, problem.rows)
-    if problem.rows:
-        row = select_rows(problem)
-        plan = NormPlan(row, norm.mean, w is not None, b is not None, float(norm.eps))
-        source = rows_of(x)
-        launch_quantised(
-            source, source if w is None else w, source if b is None else b,
-            result.reshape(problem.rows, problem.columns), scales, QuantPlan(plan, LIMITS[dtype]),
-            None,
-        )  # fmt: skip
-    return result, scales.reshape(tuple(x.shape[:-1]))
+        return call_operator(given, norm, form)
+    return run_quantised(given, norm, form, out, stream)
 
 
 def rmsnorm_quantised(
-    x: Any, weight: Any = None, eps: float = 1e-6, *, dtype: str = "int8"
+    x: Any,
+    weight: Any = None,
+    eps: float = 1e-6,
+    *,
+    dtype: str | QuantFormat = "int8",
+    smooth: Any = None,
+    out: Any = None,
+    stream: Any = None,
 ) -> tuple[Any, Any]:
-    """Normalise rows as `rmsnorm` does, with 8-bit results and one scale per row.
-
-    For smooth quantisation multiply the weight by the smoothing factors first.
+    """Normalise rows as `rmsnorm` does, with 8-bit results and scales.
 
     Args:
         x: As for `rmsnorm`; gradients do not pass through.
         weight: One factor per column.
         eps: Added to the mean square; compiled in.
-        dtype: ``int8``, ``float8_e4m3fn`` or ``float8_e4m3fnuz``; every target converts to both
-            8-bit floats, to its own one with an instruction.
+        dtype: The 8-bit type, with one f32 scale per row; or a `QuantFormat`, for scales of groups
+            of 128 elements or of other types.
+        smooth: One more factor per column, for smooth quantisation: of what is quantised, so that
+            the next product has to divide its weights by it.
+        out: Two arrays to write to, as this function would return.
+        stream: Where to launch; default: the current stream.
 
     Returns:
-        The 8-bit array, of `x`'s shape, and the scales, of its shape without the last axis, in
-        f32: the result is about the first times the second. The largest magnitude of a row
-        becomes 127, 448 or 240.
+        The 8-bit array, of `x`'s shape, and the scales, of its shape without the last axis, or with
+        the number of groups in its place: the result is about the first times the second. In f32 a
+        scale is the largest magnitude divided by 127, 448 or 240, which becomes that number; as
+        power of two it is the least that is not smaller. A row or group with NaN has scale NaN;
+        with infinity an f32 scale is infinite, a power of two NaN.
 
     Raises:
-        ConfigError: Rows too long, or an element type that is not supported.
+        ConfigError: Rows too long, or a type that is not supported.
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Shapes that do not fit, or a negative or infinite `eps`.
     """
-    return _run(x, weight, None, Norm(False, eps), dtype)
+    given = Inputs(x, weight=weight, smooth=smooth)
+    small, scales = _run(given, Norm(False, eps), dtype, out, stream)
+    return small, scales
 
 
 def layernorm_quantised(
-    x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, dtype: str = "int8"
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *,
+    dtype: str | QuantFormat = "int8",
+    smooth: Any = None,
+    out: Any = None,
+    stream: Any = None,
 ) -> tuple[Any, Any]:
-    """Normalise rows as `layernorm` does, with 8-bit results and one scale per row.
+    """Normalise rows as `layernorm` does, with 8-bit results and scales.
 
     Arguments, results and errors are those of `rmsnorm_quantised`; `bias` is one summand per
-    column.
+    column, added before `smooth` multiplies.
     """
-    return _run(x, weight, bias, Norm(True, eps), dtype)
+    given = Inputs(x, weight=weight, bias=bias, smooth=smooth)
+    small, scales = _run(given, Norm(True, eps), dtype, out, stream)
+    return small, scales
+
+
+def fused_add_rmsnorm_quantised(
+    x: Any,
+    residual: Any,
+    weight: Any = None,
+    eps: float = 1e-6,
+    *,
+    dtype: str | QuantFormat = "int8",
+    smooth: Any = None,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Add a residual, and normalise and quantise the rows of the sum.
+
+    The sum is rounded to the element type first, as by `fused_add_rmsnorm`; the rest is as for
+    `rmsnorm_quantised`.
+
+    Returns:
+        The 8-bit array, the scales, and the sum, through which alone gradients pass.
+    """
+    given = Inputs(x, residual, weight, smooth=smooth)
+    small, scales, total = _run(given, Norm(False, eps), dtype, out, stream)
+    return small, scales, total
+
+
+def fused_add_layernorm_quantised(
+    x: Any,
+    residual: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *,
+    dtype: str | QuantFormat = "int8",
+    smooth: Any = None,
+    out: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Add a residual, and normalise and quantise the rows of the sum.
+
+    As `fused_add_rmsnorm_quantised`, with the mean and `bias` of `layernorm`, on the current
+    stream.
+    """
+    given = Inputs(x, residual, weight, bias, smooth)
+    small, scales, total = _run(given, Norm(True, eps), dtype, out, None)
+    return small, scales, total

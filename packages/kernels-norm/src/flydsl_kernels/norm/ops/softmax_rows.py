@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl_kernels.norm.arrays import allocate_like, problem_of, rows_of
-from flydsl_kernels.norm.selection import SoftmaxPlan, select_rows
+from flydsl_kernels.norm.arrays import allocate_like, partial_of, problem_of, rows_of
+from flydsl_kernels.norm.selection import SOFTMAX_CHUNKS, SoftmaxPlan, select_rows
 
 __all__ = ["run_softmax"]
 
@@ -18,5 +18,7 @@ def run_softmax(x: Any, logarithm: bool, out: Any = None, stream: Any = None) ->
     result = allocate_like(x) if out is None else out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
-        launch_softmax(rows_of(x), rows, SoftmaxPlan(select_rows(problem), logarithm), stream)
+        row, source = select_rows(problem, SOFTMAX_CHUNKS), rows_of(x)
+        partial = partial_of(source, row, 2)
+        launch_softmax(source, rows, partial, SoftmaxPlan(row, logarithm), stream)
     return result
