@@ -12,8 +12,8 @@ the last place of the result:
 * f16 and bf16 transcendentals: computed in f32 and rounded once.
 
 With the ``afn`` fast-math flag or ``unsafe_fp_math`` the hardware approximations of f32 are used
-instead, of which f64 has none: ``exp2`` and ``log2`` are the bare instructions, which take and give
-zero for denormals.
+instead, of which f64 has none: ``exp2`` and ``log2`` are the bare instructions, which may take and
+give zero for denormals.
 """
 
 from __future__ import annotations

@@ -12,15 +12,11 @@ import flydsl.expr as fx
 from flydsl.ext.coop import Operation, block_reduce
 from flydsl_kernels.norm.device.rows import Share
 
-__all__ = ["LARGEST", "combine_row", "sum_of", "sum_row"]
+__all__ = ["combine_row", "largest_of_row", "sum_of", "sum_row"]
 
 
 def _larger(a: Any, b: Any) -> Any:
     return fx.maxnumf(a, b)
-
-
-LARGEST = Operation("maxnum", _larger, True)
-"""The maximum; the other operand where one is NaN."""
 
 
 def combine_row(value: Any, operation: Any, share: Share) -> Any:
@@ -38,6 +34,11 @@ def sum_row(values: list[Any], share: Share) -> list[Any]:
     """Sum f32 values over the threads that share a row, or a part of it."""
     found = combine_row(dict(enumerate(values)), "sum", share)
     return [found[i] for i in range(len(values))]
+
+
+def largest_of_row(value: Any, share: Share) -> Any:
+    """Return the maximum over the threads that share a row, or a part of it, NaN ignored."""
+    return combine_row(value, Operation("maxnum", _larger, True), share)
 
 
 def sum_of(parts: list[Any], chunks: int) -> Any:

@@ -70,8 +70,8 @@ def launch_add_norm(t: Operands, plan: fx.Constexpr[NormPlan], stream: fx.Stream
     grid, block = ((t.x.shape[0] + (row.rows - 1)) // row.rows, row.splits), (row.block,)
     if fx.const_expr(row.splits > 1):
         add_part_kernel(t, plan).launch(grid=grid, block=block, stream=stream)
-        kernel = long_norm_kernel(t.sums, t.weight, t.bias, t.out, t.partial, plan)
-        kernel.launch(grid=grid, block=block, stream=stream)
+        rest = long_norm_kernel(t.sums, t.weight, t.bias, t.out, t.partial, plan)
+        rest.launch(grid=grid, block=block, stream=stream)
     else:
         kernel = long_add_norm_kernel if row.looped else add_norm_kernel
         kernel(t, plan).launch(grid=grid, block=block, stream=stream)

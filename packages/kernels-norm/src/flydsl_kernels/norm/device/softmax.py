@@ -11,7 +11,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl_kernels.norm.device.combine import LARGEST, combine_row, sum_of, sum_row
+from flydsl_kernels.norm.device.combine import largest_of_row, sum_of, sum_row
 from flydsl_kernels.norm.device.parts import keep_part, read_parts
 from flydsl_kernels.norm.device.rows import (
     Share,
@@ -72,7 +72,7 @@ def softmax_kernel(X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]) 
         in_order()
         # Hidden, or LLVM would take the maxima before it widens, where there is no instruction.
         highest = fx.maxnumf(highest, largest_of(wide_again(part)))
-    top = combine_row(highest, LARGEST, share)
+    top = largest_of_row(highest, share)
     powers, total = [], fx.Float32(0.0)
     for part in parts:
         in_order()
@@ -129,7 +129,7 @@ def softmax_part_kernel(X: fx.Tensor, P: fx.Tensor, plan: fx.Constexpr[SoftmaxPl
 def row_total(start: Any, share: Share) -> tuple[Any, Any, Any]:
     """Return the maximum of a row or part, its `finite_pivot`, and the sum of e^(x - pivot)."""
     top, total = running_total(start, share)
-    highest = combine_row(top, LARGEST, share)
+    highest = largest_of_row(top, share)
     pivot = finite_pivot(highest)
     (total,) = sum_row([total * exponential(top - pivot)], share)
     return highest, pivot, total
