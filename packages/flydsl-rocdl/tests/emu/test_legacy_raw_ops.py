@@ -12,7 +12,9 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.config import scope
 from flydsl_rocdl import expr as rocdl
+from flydsl_rocdl.atoms import wmma
 from flydsl_rocdl.compat import raw_ops
+from flydsl_rocdl.expr import matrix
 
 
 @flyc.kernel
@@ -55,7 +57,12 @@ def test_every_replacement_names_what_exists() -> None:
             continue
         found = pattern.match(raw_ops.replacement(name))
         assert found is not None, name
-        made: Any = eval(f"rocdl.{found[1]}({found[2]})", {"rocdl": rocdl, "fx": fx})
+        if found[1] == "WMMA":  # which needs to know the architecture
+            *extents, kind = eval(f"({found[2]})", {"fx": fx})
+            acc = fx.Int32 if raw_ops._shape(name).acc == "i32" else None
+            made: Any = matrix._made(wmma.WMMA, tuple(extents), kind, acc)
+        else:
+            made = eval(f"rocdl.{found[1]}({found[2]})", {"rocdl": rocdl, "fx": fx})
         m, n, k, blocks = made.instruction_mnk
         shape = raw_ops._shape(name)
         assert (m, n, k, blocks) == (shape.m, shape.n, shape.k, shape.blocks), name

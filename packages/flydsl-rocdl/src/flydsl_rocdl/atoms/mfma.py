@@ -7,32 +7,65 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from flydsl.dialects.atoms import MmaOp
 from flydsl.dialects.elements import element_bits
 from flydsl.layout import Layout
 from flydsl_rocdl.atoms.checks import (
     EIGHT_BIT,
     HALVES,
     SMALL_FLOATS,
-    bad_shape,
     check_choice,
     rows_then_columns,
 )
+from flydsl_rocdl.atoms.families import Family, MatrixOp, Rule
 
 __all__ = ["MFMA", "SMFMAC", "MFMA_Scale"]
 
 _WAVE = 64
 _GROUP = 4
 """Rows of C that one lane holds next to each other, but for f64."""
-_DENSE = ("f64", "xf32", "f32", *HALVES, "i8", *EIGHT_BIT)
 _BLOCK_SIDES: Mapping[int, tuple[int, int]] = MappingProxyType(
     {64: (4, 4), 256: (4, 16), 1024: (16, 4), 2048: (32, 2)}
 )
 """Rows and columns of the result -> (side of a block, blocks)."""
 
 
-def _result_type(element: str) -> str:
-    return {"f64": "f64", "i8": "i32"}.get(element, "f32")
+_DENSE = Family(
+    "MFMA",
+    _WAVE,
+    (
+        Rule(("f64",), ("f64",)),
+        Rule(("xf32", "f32", *HALVES), ("f32",)),
+        Rule(("i8",), ("i32",)),
+        Rule(EIGHT_BIT, ("f32",), mixed=True),
+    ),
+    "A and B of one type or two floats of 8 bits; C is f64 for f64, i32 for i8, else f32",
+    "m = n = 16 with k a multiple of 4, m = n = 32 with k a multiple of 2; blocks of 4 x 4: "
+    "m n = 256 (f64: 64) or m = n = 4; of 16 x 16: m n = 1024; of 32 x 32: m n = 2048",
+    listed=True,
+)
+_SCALED = Family(
+    "MFMA_Scale",
+    _WAVE,
+    (Rule(SMALL_FLOATS, ("f32",), ((16, 16, 128), (32, 32, 64)), mixed=True),),
+    "any two of the types, with a result of f32",
+    "16 x 16 x 128, 32 x 32 x 64",
+    listed=True,
+    options=MappingProxyType({"opsel_a": (0, 1, 2, 3), "opsel_b": (0, 1, 2, 3)}),
+)
+_IN_HALVES = ((16, 16, 32), (32, 32, 16), (16, 16, 64), (32, 32, 32))
+_IN_BYTES = ((16, 16, 64), (32, 32, 32), (16, 16, 128), (32, 32, 64))
+_SPARSE = Family(
+    "SMFMAC",
+    _WAVE,
+    (
+        Rule(HALVES, ("f32",), _IN_HALVES),
+        Rule(("i8",), ("i32",), _IN_BYTES),
+        Rule(EIGHT_BIT, ("f32",), _IN_BYTES, mixed=True),
+    ),
+    "A and B of one type or two floats of 8 bits; C is i32 for i8, else f32",
+    "m = n = 16 or 32; m k = 512 or 1024 for 16 bits, 1024 or 2048 for 8 bits",
+    listed=True,
+)
 
 
 def _result_layout(side: int, blocks: tuple[int, int], group: int) -> Layout:
@@ -61,7 +94,7 @@ def _result_layout(side: int, blocks: tuple[int, int], group: int) -> Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class MFMA(MmaOp):
+class MFMA(MatrixOp):
     """D = A B + C by one wave of 64 lanes.
 
     Lane t holds row ``t % m`` of A (column of B) and ``k m / 64`` consecutive k from
@@ -87,32 +120,12 @@ class MFMA(MmaOp):
     """
 
     prefix: ClassVar[str] = "mfma"
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    acc: str
+    family: ClassVar[Family] = _DENSE
 
-    def __post_init__(self) -> None:
-        check_choice("MFMA", "the element type of A", self.a, _DENSE)
-        check_choice("MFMA", "the element type of B", self.b, _DENSE)
-        mixed = self.a != self.b and not {self.a, self.b} <= set(EIGHT_BIT)
-        if mixed or self.acc != _result_type(self.a):
-            raise bad_shape(
-                "MFMA", (self.a, self.b, self.acc),
-                "A and B of one type or two floats of 8 bits; C is f64 for f64, i32 for i8, "
-                "else f32",
-            )  # fmt: skip
-        side, _, _ = self._blocks() if self.m > 0 and self.n > 0 else (0, 0, 0)
+    def _exists(self, rules: list[Rule]) -> bool:  # noqa: ARG002  (blocks make up the extents)
+        side = self._blocks()[0] if self.m > 0 and self.n > 0 else 0
         groups = self._groups() if side else 0
-        if not groups or self.k <= 0 or self.k % groups:
-            raise bad_shape(
-                "MFMA", (self.m, self.n, self.k),
-                "m = n = 16 with k a multiple of 4, m = n = 32 with k a multiple of 2; blocks of "
-                "4 x 4: m n = 256 (f64: 64) or m = n = 4; of 16 x 16: m n = 1024; of 32 x 32: "
-                "m n = 2048",
-            )  # fmt: skip
+        return groups > 0 and self.k > 0 and self.k % groups == 0
 
     def _blocks(self) -> tuple[int, int, int]:
         """Return the side of a block, and the blocks along M and N; side 0 when there are none."""
@@ -137,11 +150,6 @@ class MFMA(MmaOp):
         return side, side, self.k, 16 if self.m == self.n == _GROUP else down * along
 
     @property
-    def shape_mnk(self) -> tuple[int, int, int]:
-        """Extents of one instruction."""
-        return self.m, self.n, self.k
-
-    @property
     def elements(self) -> tuple[str, str, str, str]:
         """Element types of A, B, C and D."""
         a, b = ("f32" if e == "xf32" else e for e in (self.a, self.b))
@@ -151,8 +159,10 @@ class MFMA(MmaOp):
         """Return the lanes of one wave, or of one block of 4 x 4."""
         return Layout(_GROUP if self.m == self.n == _GROUP else _WAVE, 1)
 
-    def _operand(self, rows: int, strides: tuple[int, int]) -> Layout:
+    def _operand(self, side: int) -> Layout:
+        rows, is_b = (self.m, self.n)[side], side == 1
         side, down, along = self._blocks()
+        strides = (0, side) if is_b else (side, 0)
         per_lane = self.k // self._groups()
         if down * along == 1:
             if side == _GROUP:
@@ -164,14 +174,6 @@ class MFMA(MmaOp):
             lanes.append((self._groups(), rows * per_lane))
         return Layout((tuple(m[0] for m in lanes), per_lane), (tuple(m[1] for m in lanes), rows))
 
-    def layout_a_tv(self) -> Layout:
-        """Return (lane, value) -> m + M k."""
-        return self._operand(self.m, (self._blocks()[0], 0))
-
-    def layout_b_tv(self) -> Layout:
-        """Return (lane, value) -> n + N k."""
-        return self._operand(self.n, (0, self._blocks()[0]))
-
     def layout_c_tv(self) -> Layout:
         """Return (lane, value) -> m + M n."""
         side, down, along = self._blocks()
@@ -181,34 +183,8 @@ class MFMA(MmaOp):
 
 
 @dataclass(frozen=True, slots=True)
-class _OneBlock(MmaOp):
+class _OneBlock(MatrixOp):
     """What scaled and sparse instructions share: one square block of 16 or 32 rows."""
-
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    acc: str
-
-    @property
-    def instruction_mnk(self) -> tuple[int, int, int, int]:
-        """Extents m, n, k of the instruction's blocks, and their number."""
-        return self.m, self.n, self.k, 1
-
-    @property
-    def shape_mnk(self) -> tuple[int, int, int]:
-        """Extents of one instruction."""
-        return self.m, self.n, self.k
-
-    @property
-    def elements(self) -> tuple[str, str, str, str]:
-        """Element types of A, B, C and D."""
-        return self.a, self.b, self.acc, self.acc
-
-    def thr_layout(self) -> Layout:
-        """Return the lanes of one wave."""
-        return Layout(_WAVE, 1)
 
     def layout_c_tv(self) -> Layout:
         """Return (lane, value) -> m + M n."""
@@ -243,32 +219,16 @@ class MFMA_Scale(_OneBlock):  # noqa: N801  (the name of the public API)
 
     prefix: ClassVar[str] = "mfma_scale"
     state: ClassVar[Mapping[str, str]] = MappingProxyType({"scale_a": "i32", "scale_b": "i32"})
+    family: ClassVar[Family] = _SCALED
     opsel_a: int = 0
     opsel_b: int = 0
 
-    def __post_init__(self) -> None:
-        check_choice("MFMA_Scale", "the element type of A", self.a, SMALL_FLOATS)
-        check_choice("MFMA_Scale", "the element type of B", self.b, SMALL_FLOATS)
-        check_choice("MFMA_Scale", "the type of C", self.acc, ("f32",))
-        check_choice("MFMA_Scale", "opsel_a", self.opsel_a, (0, 1, 2, 3))
-        check_choice("MFMA_Scale", "opsel_b", self.opsel_b, (0, 1, 2, 3))
-        if (self.m, self.n, self.k) not in ((16, 16, 128), (32, 32, 64)):
-            raise bad_shape("MFMA_Scale", (self.m, self.n, self.k), "16 x 16 x 128, 32 x 32 x 64")
-
-    def _operand(self, element: str) -> Layout:
+    def _operand(self, side: int) -> Layout:
         groups = _WAVE // self.m
-        if element_bits(element) < 8:
+        if element_bits((self.a, self.b)[side]) < 8:
             return rows_then_columns(self.m, groups, 32)
         run = self.m * 16
         return Layout(((self.m, groups), (16, 2)), ((1, run), (self.m, run * groups)))
-
-    def layout_a_tv(self) -> Layout:
-        """Return (lane, value) -> m + M k."""
-        return self._operand(self.a)
-
-    def layout_b_tv(self) -> Layout:
-        """Return (lane, value) -> n + N k."""
-        return self._operand(self.b)
 
     def layout_scale_tv(self) -> Layout:
         """Return (lane, 0) -> row + M (k // 32): whose scale a lane holds."""
@@ -301,20 +261,11 @@ class SMFMAC(_OneBlock):
 
     prefix: ClassVar[str] = "smfmac"
     state: ClassVar[Mapping[str, str]] = MappingProxyType({"index": "i32"})
+    family: ClassVar[Family] = _SPARSE
     index_set: int = 0
 
     def __post_init__(self) -> None:
-        dense = (*HALVES, "i8", *EIGHT_BIT)
-        check_choice("SMFMAC", "the element type of A", self.a, dense)
-        check_choice("SMFMAC", "the element type of B", self.b, dense)
-        mixed = self.a != self.b and not {self.a, self.b} <= set(EIGHT_BIT)
-        columns = (512, 1024) if self.a in HALVES else (1024, 2048)
-        right = self.m == self.n and self.m in (16, 32) and self.m * self.k in columns
-        if mixed or not right or self.acc != _result_type(self.a):
-            raise bad_shape(
-                "SMFMAC", (self.m, self.n, self.k, self.a, self.b, self.acc),
-                "m = n = 16 or 32; m k = 512 or 1024 for 16 bits, 1024 or 2048 for 8 bits",
-            )  # fmt: skip
+        MatrixOp.__post_init__(self)  # super() does not know the class that slots make
         check_choice("SMFMAC", "index_set", self.index_set, tuple(range(16 // self._kept())))
 
     def _kept(self) -> int:
@@ -325,17 +276,13 @@ class SMFMAC(_OneBlock):
         """See `MmaOp.columns_per_place`."""
         return 2 if operand == "A" else 1
 
-    def layout_a_tv(self) -> Layout:
-        """Return (lane, value) -> m + M (number of the kept element)."""
-        return rows_then_columns(self.m, _WAVE // self.m, self._kept())
-
-    def layout_b_tv(self) -> Layout:
-        """Return (lane, value) -> n + N k."""
-        groups, values = _WAVE // self.n, 2 * self._kept()
-        if values * element_bits(self.b) <= 128:
-            return rows_then_columns(self.n, groups, values)
-        run = values // 2
+    def _operand(self, side: int) -> Layout:
+        groups, kept = _WAVE // self.m, self._kept()
+        if side == 0:
+            return rows_then_columns(self.m, groups, kept)
+        if 2 * kept * element_bits(self.b) <= 128:
+            return rows_then_columns(self.n, groups, 2 * kept)
         return Layout(
-            ((self.n, groups), (run, 2)),
-            ((1, self.n * run), (self.n, self.n * run * groups)),
+            ((self.n, groups), (kept, 2)),
+            ((1, self.n * kept), (self.n, self.n * kept * groups)),
         )

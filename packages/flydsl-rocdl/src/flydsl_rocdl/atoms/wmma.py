@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from flydsl.dialects.atoms import MmaOp
 from flydsl.dialects.elements import element_bits
 from flydsl.layout import Layout
 from flydsl_rocdl.atoms.checks import (
@@ -17,36 +16,68 @@ from flydsl_rocdl.atoms.checks import (
     check_choice,
     rows_then_columns,
 )
+from flydsl_rocdl.atoms.families import SAME, Family, MatrixOp, Rule
 
 __all__ = ["SWMMAC", "WMMA", "WMMAScale"]
 
 _WAVE = 32
 _SIDE = 16
 _EIGHT = ("f8E4M3FN", "f8E5M2")
-_INTEGERS = ("i8", "i4")
 _MODIFIERS = (0, 1, 2, 3)
+_TYPES = (
+    "f16 or bf16 with a result of f32 or the same type; two 8-bit floats with f32 or f16; "
+    "i8 or i4 with i32"
+)
 
 
-def _check_types(name: str, a: str, b: str, acc: str) -> None:
-    """Raise UserError unless some instruction takes these types."""
-    if a in HALVES:
-        right = a == b and acc in ("f32", a)
-    elif a in _EIGHT:
-        right = b in _EIGHT and acc in ("f32", "f16")
-    elif a in _INTEGERS:
-        right = a == b and acc == "i32"
-    else:
-        right = name == "WMMA" and a == b == acc == "f32"
-    if not right:
-        raise bad_shape(
-            name, (a, b, acc),
-            "f16 or bf16 with a result of f32 or the same type; two 8-bit floats with f32 or f16; "
-            "i8 or i4 with i32" + ("; f32" if name == "WMMA" else ""),
-        )  # fmt: skip
+def _squares(*ks: int) -> tuple[tuple[int, int, int], ...]:
+    return tuple((_SIDE, _SIDE, k) for k in ks)
+
+
+def _types(all_of: tuple[int, ...], small: tuple[int, ...]) -> tuple[Rule, ...]:
+    """Return the rules of dense or sparse instructions; `small` has the k of 4 bits."""
+    return (
+        Rule(HALVES, ("f32", SAME), _squares(*all_of)),
+        Rule(_EIGHT, ("f32", "f16"), _squares(*all_of), mixed=True),
+        Rule(("i8",), ("i32",), _squares(*all_of)),
+        Rule(("i4",), ("i32",), _squares(*small)),
+    )
+
+
+_KS = (16, 32, 64, 128)
+_DENSE = Family(
+    "WMMA",
+    _WAVE,
+    (*_types(_KS, _KS), Rule(("f32",), ("f32",), _squares(4))),
+    f"{_TYPES}; f32",
+    "m = n = 16 with k = 16, 32, 64 or 128 (f32: 4), one or two copies",
+    options=MappingProxyType({"mod_c": _MODIFIERS}),
+)
+_SCALED = Family(
+    "WMMAScale",
+    _WAVE,
+    (
+        Rule(SMALL_FLOATS, ("f32",), _squares(128), mixed=True),
+        Rule(("f4E2M1FN",), ("f32",), ((32, _SIDE, 128),)),
+    ),
+    "any two of the types, with a result of f32",
+    "16 x 16 x 128; 32 x 16 x 128 of f4E2M1FN",
+    listed=True,
+    options=MappingProxyType(
+        {"opsel_a": (0, 1), "opsel_b": (0, 1), "block_size": (32, 16), "mod_c": _MODIFIERS}
+    ),
+)
+_SPARSE = Family(
+    "SWMMAC",
+    _WAVE,
+    _types((32,), (32, 64)),
+    _TYPES,
+    "m = n = 16 with k = 32, or 64 for i4",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class WMMA(MmaOp):
+class WMMA(MatrixOp):
     """D = A B + C by one wave of 32 lanes.
 
     Lane t holds row ``t % 16`` of A (column of B). With two copies (RDNA3) every lane holds all k
@@ -75,12 +106,7 @@ class WMMA(MmaOp):
     """
 
     prefix: ClassVar[str] = "wmma"
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    acc: str
+    family: ClassVar[Family] = _DENSE
     copies: int = 1
     sign_a: bool = True
     sign_b: bool = True
@@ -91,51 +117,18 @@ class WMMA(MmaOp):
     reuse_b: bool = False
 
     def __post_init__(self) -> None:
-        _check_types("WMMA", self.a, self.b, self.acc)
-        shortest = 4 if self.a == "f32" else 16
-        right = self.k in (shortest,) if self.a == "f32" else self.k in (16, 32, 64, 128)
-        if not (self.m == self.n == _SIDE and right and self.copies in (1, 2)):
-            raise bad_shape(
-                "WMMA", (self.m, self.n, self.k),
-                "m = n = 16 with k = 16, 32, 64 or 128 (f32: 4), one or two copies",
-            )  # fmt: skip
-        check_choice("WMMA", "mod_c", self.mod_c, _MODIFIERS)
+        MatrixOp.__post_init__(self)  # super() does not know the class that slots make
+        if self.copies not in (1, 2):
+            raise bad_shape("WMMA", (self.m, self.n, self.k), self.family.shapes)
         if self.mod_c and self.acc == "i32":
             raise bad_shape("WMMA", f"mod_c={self.mod_c}", "0 for integers")
 
-    @property
-    def instruction_mnk(self) -> tuple[int, int, int, int]:
-        """Extents m, n, k of the instruction's blocks, and their number."""
-        return self.m, self.n, self.k, 1
-
-    @property
-    def shape_mnk(self) -> tuple[int, int, int]:
-        """Extents of one instruction."""
-        return self.m, self.n, self.k
-
-    @property
-    def elements(self) -> tuple[str, str, str, str]:
-        """Element types of A, B, C and D."""
-        return self.a, self.b, self.acc, self.acc
-
-    def thr_layout(self) -> Layout:
-        """Return the lanes of one wave."""
-        return Layout(_WAVE, 1)
-
-    def _operand(self) -> Layout:
+    def _operand(self, side: int) -> Layout:  # noqa: ARG002  (A and B lie alike)
         if self.copies == 2:
             return Layout(((_SIDE, 2), self.k), ((1, 0), _SIDE))
         if self.interleaved and self.k > _SIDE:
             return _chunks(_SIDE, 8, self.k)
         return rows_then_columns(_SIDE, 2, self.k // 2)
-
-    def layout_a_tv(self) -> Layout:
-        """Return (lane, value) -> m + M k."""
-        return self._operand()
-
-    def layout_b_tv(self) -> Layout:
-        """Return (lane, value) -> n + N k."""
-        return self._operand()
 
     def layout_c_tv(self) -> Layout:
         """Return (lane, value) -> m + M n."""
@@ -161,7 +154,7 @@ def _result_layout(m: int) -> Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class WMMAScale(MmaOp):
+class WMMAScale(MatrixOp):
     """D = (A scaled) (B scaled) + C by one wave of 32 lanes, of floats of 8, 6 and 4 bits.
 
     Each `block_size` consecutive k of a row of A (column of B) share a scale, a power of two as
@@ -190,33 +183,13 @@ class WMMAScale(MmaOp):
     """
 
     prefix: ClassVar[str] = "wmma_scale"
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    acc: str
+    family: ClassVar[Family] = _SCALED
     opsel_a: int = 0
     opsel_b: int = 0
     block_size: int = 32
     mod_c: int = 0
     reuse_a: bool = False
     reuse_b: bool = False
-
-    def __post_init__(self) -> None:
-        check_choice("WMMAScale", "the element type of A", self.a, SMALL_FLOATS)
-        check_choice("WMMAScale", "the element type of B", self.b, SMALL_FLOATS)
-        check_choice("WMMAScale", "the type of C", self.acc, ("f32",))
-        check_choice("WMMAScale", "opsel_a", self.opsel_a, (0, 1))
-        check_choice("WMMAScale", "opsel_b", self.opsel_b, (0, 1))
-        check_choice("WMMAScale", "block_size", self.block_size, (32, 16))
-        check_choice("WMMAScale", "mod_c", self.mod_c, _MODIFIERS)
-        wide = self.a == self.b == "f4E2M1FN"
-        if self.m not in (16, 32) or (self.n, self.k) != (16, 128) or (self.m == 32 and not wide):
-            raise bad_shape(
-                "WMMAScale", (self.m, self.n, self.k, self.a, self.b),
-                "16 x 16 x 128; 32 x 16 x 128 of f4E2M1FN",
-            )  # fmt: skip
 
     @property
     def state(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -229,40 +202,14 @@ class WMMAScale(MmaOp):
         """How the names of the intrinsics with this block size begin."""
         return "wmma.scale" if self.block_size == 32 else "wmma.scale16"
 
-    @property
-    def instruction_mnk(self) -> tuple[int, int, int, int]:
-        """Extents m, n, k of the instruction's blocks, and their number."""
-        return self.m, self.n, self.k, 1
-
-    @property
-    def shape_mnk(self) -> tuple[int, int, int]:
-        """Extents of one instruction."""
-        return self.m, self.n, self.k
-
-    @property
-    def elements(self) -> tuple[str, str, str, str]:
-        """Element types of A, B, C and D."""
-        return self.a, self.b, self.acc, self.acc
-
-    def thr_layout(self) -> Layout:
-        """Return the lanes of one wave."""
-        return Layout(_WAVE, 1)
-
-    def _operand(self, rows: int, element: str) -> Layout:
-        width = 16 if element_bits(element) == 8 else 32
+    def _operand(self, side: int) -> Layout:
+        rows = (self.m, self.n)[side]
+        width = 16 if element_bits((self.a, self.b)[side]) == 8 else 32
         layout = _chunks(rows, width, self.k)
         if rows == _SIDE:
             return layout
         (shape, values), (stride, steps) = layout.shape, layout.stride
         return Layout((shape, (*values, rows // _SIDE)), (stride, (*steps, _SIDE)))
-
-    def layout_a_tv(self) -> Layout:
-        """Return (lane, value) -> m + M k."""
-        return self._operand(self.m, self.a)
-
-    def layout_b_tv(self) -> Layout:
-        """Return (lane, value) -> n + N k."""
-        return self._operand(self.n, self.b)
 
     def layout_c_tv(self) -> Layout:
         """Return (lane, value) -> m + M n."""
@@ -270,7 +217,7 @@ class WMMAScale(MmaOp):
 
 
 @dataclass(frozen=True, slots=True)
-class SWMMAC(MmaOp):
+class SWMMAC(MatrixOp):
     """D = A B + D by one wave of 32 lanes, where of each four k of A two are kept.
 
     A tile of A is (M, K / 2): the kept elements. State ``index``, or the second part of operand A,
@@ -296,56 +243,22 @@ class SWMMAC(MmaOp):
 
     prefix: ClassVar[str] = "swmmac"
     state: ClassVar[Mapping[str, str]] = MappingProxyType({"index": "i32"})
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    acc: str
+    family: ClassVar[Family] = _SPARSE
     sign_a: bool = True
     sign_b: bool = True
     clamp: bool = False
     index_set: int = 0
 
     def __post_init__(self) -> None:
-        _check_types("SWMMAC", self.a, self.b, self.acc)
-        wanted = (32, 64) if self.a == "i4" else (32,)
-        if not (self.m == self.n == _SIDE and self.k in wanted):
-            raise bad_shape(
-                "SWMMAC", (self.m, self.n, self.k), "m = n = 16 with k = 32, or 64 for i4"
-            )
+        MatrixOp.__post_init__(self)  # super() does not know the class that slots make
         check_choice("SWMMAC", "index_set", self.index_set, tuple(range(64 // self.k)))
-
-    @property
-    def instruction_mnk(self) -> tuple[int, int, int, int]:
-        """Extents m, n, k of the instruction's blocks, and their number."""
-        return self.m, self.n, self.k, 1
-
-    @property
-    def shape_mnk(self) -> tuple[int, int, int]:
-        """Extents of one instruction."""
-        return self.m, self.n, self.k
-
-    @property
-    def elements(self) -> tuple[str, str, str, str]:
-        """Element types of A, B, C and D."""
-        return self.a, self.b, self.acc, self.acc
 
     def columns_per_place(self, operand: str) -> int:
         """See `MmaOp.columns_per_place`."""
         return 2 if operand == "A" else 1
 
-    def thr_layout(self) -> Layout:
-        """Return the lanes of one wave."""
-        return Layout(_WAVE, 1)
-
-    def layout_a_tv(self) -> Layout:
-        """Return (lane, value) -> m + M (number of the kept element)."""
-        return rows_then_columns(_SIDE, 2, self.k // 4)
-
-    def layout_b_tv(self) -> Layout:
-        """Return (lane, value) -> n + N k."""
-        return rows_then_columns(_SIDE, 2, self.k // 2)
+    def _operand(self, side: int) -> Layout:
+        return rows_then_columns(_SIDE, 2, self.k // (2 if side else 4))
 
     def layout_c_tv(self) -> Layout:
         """Return (lane, value) -> m + M n."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from flydsl.errors import TargetError, UserValueError
@@ -9,11 +12,12 @@ from flydsl.expr.ambient import in_trace
 from flydsl.expr.pointers import element_class
 from flydsl_rocdl.atoms import mfma, wmma
 from flydsl_rocdl.atoms.checks import instruction_for
+from flydsl_rocdl.atoms.families import MatrixOp
 from flydsl_rocdl.expr.access import amd_facts
 
 __all__ = ["MFMA", "SMFMAC", "SWMMAC", "WMMA", "MFMA_Scale", "WMMAScale"]
 
-_Operation = TypeVar("_Operation")
+_Operation = TypeVar("_Operation", bound=MatrixOp)
 _REDUCED = "xf32"
 """Name of f32 operands that are rounded to 10 bits of mantissa."""
 
@@ -33,8 +37,7 @@ def MFMA(m: int, n: int, k: int, elem_ab: Any, acc: Any = None) -> mfma.MFMA:  #
         UserError: No instruction has these extents.
         TargetError: The architecture being compiled for has no such instruction.
     """
-    a, b, accumulator = _texts(elem_ab, acc)
-    return _checked("MFMA", mfma.MFMA(m, n, k, a, b, accumulator))
+    return _made(mfma.MFMA, (m, n, k), elem_ab, acc)
 
 
 def MFMA_Scale(  # noqa: N802
@@ -64,9 +67,8 @@ def MFMA_Scale(  # noqa: N802
         UserError: No instruction has these extents or types.
         TargetError: The architecture being compiled for has no such instruction.
     """
-    first, second, accumulator = _texts((a, a if b is None else b), acc)
-    made = mfma.MFMA_Scale(m, n, k, first, second, accumulator, opsel_a, opsel_b)
-    return _checked("MFMA_Scale", made)
+    pair = (a, a if b is None else b)
+    return _made(mfma.MFMA_Scale, (m, n, k), pair, acc, opsel_a=opsel_a, opsel_b=opsel_b)
 
 
 def SMFMAC(  # noqa: N802
@@ -86,8 +88,7 @@ def SMFMAC(  # noqa: N802
         UserError: No instruction has these extents or types.
         TargetError: The architecture being compiled for has no such instruction.
     """
-    a, b, accumulator = _texts(elem_ab, acc)
-    return _checked("SMFMAC", mfma.SMFMAC(m, n, k, a, b, accumulator, index_set))
+    return _made(mfma.SMFMAC, (m, n, k), elem_ab, acc, index_set=index_set)
 
 
 def WMMA(  # noqa: N802
@@ -118,23 +119,13 @@ def WMMA(  # noqa: N802
         UserError: No instruction has these extents, or floats were given a keyword for integers.
         TargetError: The architecture being compiled for has no such instruction.
     """
-    a, b, accumulator = _texts(elem_ab, acc)
     signs = _signs(elem_ab, (sign_a, sign_b), bool(options.get("clamp")))
-    _known("WMMA", options, ("clamp", "mod_c", "reuse_a", "reuse_b"))
     facts = amd_facts("WMMA")
-    made = wmma.WMMA(
-        m,
-        n,
-        k,
-        a,
-        b,
-        accumulator,
-        2 if "wmma-copies" in facts.has else 1,
-        *signs,
-        interleaved="wmma-reuse" in facts.has,
-        **options,
-    )
-    return _checked("WMMA", made)
+    layout = {
+        "copies": 2 if "wmma-copies" in facts.has else 1,
+        "interleaved": "wmma-reuse" in facts.has,
+    }
+    return _made(wmma.WMMA, (m, n, k), elem_ab, acc, {**signs, **layout}, **options)
 
 
 def WMMAScale(  # noqa: N802
@@ -156,10 +147,7 @@ def WMMAScale(  # noqa: N802
         UserError: No instruction has these extents or types.
         TargetError: The architecture being compiled for has no such instruction.
     """
-    first, second, accumulator = _texts((a, a if b is None else b), acc)
-    names = ("opsel_a", "opsel_b", "block_size", "mod_c", "reuse_a", "reuse_b")
-    _known("WMMAScale", options, names)
-    return _checked("WMMAScale", wmma.WMMAScale(m, n, k, first, second, accumulator, **options))
+    return _made(wmma.WMMAScale, (m, n, k), (a, a if b is None else b), acc, **options)
 
 
 def SWMMAC(  # noqa: N802
@@ -198,10 +186,8 @@ def SWMMAC(  # noqa: N802
             value=f"{m}x{n}x{k}",
             hint="the builders fx.rocdl.swmmac_… take registers as they are",
         )
-    a, b, accumulator = _texts(elem_ab, acc)
     signs = _signs(elem_ab, (sign_a, sign_b), bool(options.get("clamp")))
-    _known("SWMMAC", options, ("clamp", "index_set"))
-    return _checked("SWMMAC", wmma.SWMMAC(m, n, k, a, b, accumulator, *signs, **options))
+    return _made(wmma.SWMMAC, (m, n, k), elem_ab, acc, signs, **options)
 
 
 def _pair(elem_ab: Any) -> tuple[Any, Any]:
@@ -221,7 +207,7 @@ def _texts(elem_ab: Any, acc: Any) -> tuple[str, str, str]:
     return a, b, "i32" if a.startswith("i") else "f32"
 
 
-def _signs(elem_ab: Any, asked: tuple[bool | None, bool | None], clamp: bool) -> tuple[bool, bool]:
+def _signs(elem_ab: Any, asked: tuple[bool | None, bool | None], clamp: bool) -> dict[str, bool]:
     """Return whether A and B are signed; floats take none of the integers' keywords."""
     classes = [element_class(e) for e in _pair(elem_ab)]
     if not classes[0].is_integer and (asked != (None, None) or clamp):
@@ -230,23 +216,44 @@ def _signs(elem_ab: Any, asked: tuple[bool | None, bool | None], clamp: bool) ->
             code="FLY-U630",
             value=classes[0].__name__,
         )
-    a, b = (bool(c.signed if s is None else s) for c, s in zip(classes, asked, strict=True))
-    return a, b
+    found = (bool(c.signed if s is None else s) for c, s in zip(classes, asked, strict=True))
+    return dict(zip(("sign_a", "sign_b"), found, strict=True))
 
 
-def _known(name: str, options: dict[str, Any], allowed: tuple[str, ...]) -> None:
+def _made(
+    kind: type[_Operation],
+    extents: tuple[int, int, int],
+    types: Any,
+    acc: Any,
+    chosen: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
+) -> _Operation:
+    """Return an operation of a family.
+
+    Args:
+        kind: Its class.
+        extents: m, n, k.
+        types: Element type of A and B, or both.
+        acc: Element type of C, or None.
+        chosen: Parameters that users do not give as options.
+        **options: Options that they gave.
+
+    Raises:
+        UserError: The family has no such option, or no such instruction.
+        TargetError: The architecture being compiled for has no such instruction.
+    """
+    a, b, accumulator = _texts(types, acc)
+    name = kind.family.name
+    common = {field.name for field in fields(MatrixOp)}
+    own = [f.name for f in fields(kind) if f.name not in common | chosen.keys()]
     for option in options:
-        if option not in allowed:
+        if option not in own:
             raise UserValueError(
-                f"{name} has no such option",
-                code="FLY-U630",
-                value=option,
-                allowed=", ".join(allowed),
-            )
-
-
-def _checked(name: str, operation: _Operation) -> _Operation:
-    """Return `operation` unless the architecture being compiled for lacks it."""
+                f"{name} has no such option", code="FLY-U630", value=option,
+                allowed=", ".join(own),
+            )  # fmt: skip
+    m, n, k = extents
+    operation = kind(m, n, k, a, b, accumulator, **{**chosen, **options})
     if in_trace():
         instruction_for(amd_facts(name), operation)
     return operation
