@@ -49,13 +49,13 @@ def test_layer_norm(target: str, rows: int, columns: int, monkeypatch: pytest.Mo
 def test_find_a_bug(
     target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    example = load("04_find_a_bug", monkeypatch)
+    example = load("08_find_a_bug", monkeypatch)
     figures = example.run(target, 2)
     assert [figure.passed for figure in figures] == [True]
     printed = capsys.readouterr().out
-    lines = (FOLDER / "04_find_a_bug.py").read_text().splitlines()
+    lines = (FOLDER / "08_find_a_bug.py").read_text().splitlines()
     culprit = next(n for n, x in enumerate(lines, start=1) if "j = fx.min(i + 1, last)" in x)
-    assert f"04_find_a_bug.py:{culprit}:" in printed.partition("stopped at")[0]
+    assert f"08_find_a_bug.py:{culprit}:" in printed.partition("stopped at")[0]
     assert "0x3f against 0x40" in printed
     assert "the assertion: row 0 reads element 64 in block (0, 0, 0), thread (63, 0, 0)" in printed
 
@@ -71,7 +71,7 @@ def test_tiled_mma(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_preshuffle_gemm(
     target: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    figures = load("07_preshuffle_gemm", monkeypatch).run(target, m, n, k)
+    figures = load("04_preshuffle_gemm", monkeypatch).run(target, m, n, k)
     assert [figure.passed for figure in figures] == [True]
 
 
@@ -91,7 +91,7 @@ def test_wrong_results_are_reported(
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
 def test_find_a_race(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    example = load("03_find_a_race", monkeypatch)
+    example = load("07_find_a_race", monkeypatch)
     right, report = example.check(target, True, tiles=1)
     assert right
     assert not report
@@ -99,7 +99,7 @@ def test_find_a_race(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (finding,) = report.findings
     assert finding.check == "race"
     assert finding.place.source is not None
-    assert "03_find_a_race.py" in finding.place.source
+    assert "07_find_a_race.py" in finding.place.source
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])

@@ -4,7 +4,7 @@ Each workgroup moves a 16 x 16 tile through LDS. Without a barrier some threads 
 have not written yet. On the emulator, as on many runs of a GPU, the result still looks right: waves
 happen to run in step. The sanitizer names both accesses, their lines and what to change.
 
-Run it with ``python examples/03_find_a_race.py --target gfx950``; no GPU is needed.
+Run it with ``python examples/07_find_a_race.py --target gfx950``; no GPU is needed.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ instruction lie together: B goes from global memory straight to registers. A goe
 16-byte pieces are swizzled over the banks. While one tile is multiplied, the next one is on its
 way from global memory, and LDS holds two tiles, so there is one barrier per tile.
 
-Run it with ``python examples/07_preshuffle_gemm.py --target gfx950``; no GPU is needed.
+Run it with ``python examples/04_preshuffle_gemm.py --target gfx950``; no GPU is needed.
 """
 
 from __future__ import annotations

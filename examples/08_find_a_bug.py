@@ -3,7 +3,7 @@
 The kernel adds each row's neighbours, but for one wrong index: its last thread reads the element
 after its row. This script shows how each tool of the emulator leads to that line.
 
-Run it with ``python examples/04_find_a_bug.py --target gfx950``; no GPU is needed.
+Run it with ``python examples/08_find_a_bug.py --target gfx950``; no GPU is needed.
 """
 
 from __future__ import annotations
