@@ -27,7 +27,7 @@ def _launch(a: fx.Tensor, out: fx.Tensor) -> None:
     _add_one(a, out).launch(grid=(2,), block=(64, 1, 1))
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 def test_reads_past_the_end_are_zero_and_writes_are_dropped(arch: str) -> None:
     a = np.arange(100, dtype=np.float32)
     out = np.full(120, -5, np.float32)

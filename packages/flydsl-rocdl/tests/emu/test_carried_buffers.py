@@ -36,7 +36,7 @@ def _launch(a: fx.Tensor, out: fx.Tensor, steps: fx.Int32, wide: fx.Constexpr[bo
     _carried(a, out, steps, wide).launch(grid=(1,), block=(64, 1, 1))
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201", "gfx1250"])
 @pytest.mark.parametrize("wide", [True, False])
 def test_a_pointer_moved_by_a_loop_keeps_its_bound(arch: str, wide: bool) -> None:
     a = np.arange(1, 65, dtype=np.int32)

@@ -15,7 +15,7 @@ from flydsl.errors import TargetError, UserError
 from flydsl_rocdl.arch import lookup
 from flydsl_rocdl.arch.memory import buffer_atomics
 
-ARCHES = ("gfx942", "gfx950", "gfx1100", "gfx1201")
+ARCHES = ("gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 
 
 @flyc.kernel

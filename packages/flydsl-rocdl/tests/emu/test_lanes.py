@@ -70,7 +70,7 @@ def _source(mode: str, distance: int, width: int) -> Any:
     return base | (distance & (width - 1))
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 def test_constant_distances(arch: str) -> None:
     wave = 64 if arch.startswith("gfx9") else 32
     cases = [case for case in CASES if case[2] <= wave]

@@ -43,7 +43,7 @@ def _launch_gather(a: fx.Tensor, at: fx.Tensor, out: fx.Tensor) -> None:
     _gather(a, at, out).launch(grid=(1,), block=(64, 1, 1))
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201", "gfx1250"])
 def test_any_lane_reaches_any_byte(arch: str) -> None:
     count = GIB + 8
     a = sparse(4 * (count + 64)).view(np.float32)
@@ -86,7 +86,7 @@ def _launch_tiles(a: fx.Tensor, first: fx.Int32, out: fx.Tensor) -> None:
     _tiles(a, first, out).launch(grid=(2,), block=(64, 1, 1))
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 @pytest.mark.parametrize("start", [0, 2 * GIB - 1024, 4 * GIB - 1024, 4 * GIB + 512])
 def test_tiles_move_the_base(arch: str, start: int) -> None:
     """Two blocks of 1 KiB, the last one ending outside in the middle of a vector."""

@@ -30,7 +30,7 @@ def _launch_old(a: fx.Tensor, half: fx.Tensor, out: fx.Tensor, out_half: fx.Tens
     _old(a, half, out, out_half).launch(grid=(1,), block=(64, 1, 1))
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201", "gfx1250"])
 def test_old_kernels_run_and_warn(arch: str) -> None:
     a = np.arange(1, 257, dtype=np.float32)
     half = np.arange(1, 65, dtype=np.float16)

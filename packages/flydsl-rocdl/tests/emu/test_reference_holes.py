@@ -273,8 +273,8 @@ def test_8_the_level_counts_and_resources_are_reported() -> None:
             compiled = flyc.compile(_launch, a, a[:64].copy(), _sum)
             texts.append(compiled.isa)
             (info,) = compiled.kernels
-            assert info.vgprs > 0
-            assert info.sgprs > 0
+            assert info.vgpr > 0
+            assert info.sgpr > 0
             assert info.waves_per_simd > 0
             assert (info.vgpr_spills, info.sgpr_spills, info.lds_static) == (0, 0, 0)
     assert texts[0] != texts[1]

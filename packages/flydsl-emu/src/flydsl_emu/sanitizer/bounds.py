@@ -55,7 +55,8 @@ class BoundsCheck:
         if base is None:
             return self._guarded(i, step)
         low, high = self._state.scalar[base.index], self._state.scalar[base.index + 1]
-        bits = np.uint32(0xFFFF) if i.name.startswith("buffer_") else np.uint32(0xFFFFFFFF)
+        upper = 0x1FFFFFF if i.isa == "gfx1250" else 0xFFFF
+        bits = np.uint32(upper if i.name.startswith("buffer_") else 0xFFFFFFFF)
         guarded = self._guarded(i, step)
 
         def run() -> Any:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.bits import extract, join64
+from flydsl_emu.semantics.bits import extract
+from flydsl_emu.semantics.buffer_words import buffer_words
 from flydsl_emu.semantics.generation import generation
 from flydsl_emu.semantics.value_types import U32, U64
 
@@ -47,14 +48,16 @@ class BufferAccess:
         self._v = v
         self._descriptor = descriptor
         self._gfx9 = generation(arch).unified_file
-        self._base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
+        wide = generation(arch).wide_buffers
+        words = buffer_words(v, descriptor, wide)
+        self._base, self._records = words.base, words.records
         rest = list(registers or ())
         self._indexed = bool(i.mod("idxen"))
         index = v.convert(rest.pop(0), U64) if self._indexed else v.const(U64, 0)
         own = v.const(U64, i.mod("offset"))
         if i.mod("offen"):
             own = v.add(v.convert(rest.pop(0), U64), own)
-        stride = v.convert(extract(v, descriptor[1], 16, 14), U64)
+        stride = words.stride
         adds_lane = v.ne(v.bit_and(descriptor[3], 1 << 23), 0)
         self._swizzled = v.eq(v.shr(descriptor[1], 31), 1)
         if self._gfx9:
@@ -62,7 +65,7 @@ class BufferAccess:
             given, short = index, stride
             index = v.rarely(adds_lane, lambda: v.add(given, self._lane()), index, what)
             stride = v.rarely(adds_lane, lambda: self._long_stride(short), stride, what)
-        else:
+        elif not wide:  # where those bits are the base's and the extent's
             v.require(v.bit_not(self._swizzled), "swizzled buffer descriptors of this architecture")
             v.require(v.bit_not(adds_lane), "buffer descriptors that add lane ids")
         self._index, self._own, self._stride = index, own, stride
@@ -103,7 +106,7 @@ class BufferAccess:
     def inside(self, end: int | Value) -> Value:
         """Return which lanes may access up to byte `end` (an int or ``U64``) of their element."""
         v = self._v
-        records = v.convert(self._descriptor[2], U64)
+        records = self._records
         raw = v.le(v.add(self._total, end), records)
         if self._gfx9 and not self._indexed:
             return raw

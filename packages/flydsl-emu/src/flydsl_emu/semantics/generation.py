@@ -19,18 +19,20 @@ class Generation:
             of TTMP7.
         unified_file: Accumulation registers exist.
         clusters: Workgroups can be launched in clusters.
+        wide_buffers: Buffer descriptors have a base of 57 and an extent of 45 bits.
     """
 
     keeps_half: bool
     ids_in_traps: bool
     unified_file: bool
     clusters: bool = False
+    wide_buffers: bool = False
 
 
 _CDNA = Generation(False, False, True)
 _GFX11 = Generation(True, False, False)
 _GFX12 = Generation(True, True, False)
-_GFX1250 = Generation(True, True, False, True)
+_GFX1250 = Generation(True, True, False, True, True)
 
 
 @cache

@@ -19,6 +19,8 @@ _GLOBAL: dict[str, tuple[str, Type]] = {
     "max_f32": ("max", F32),
     "min_num_f32": ("min", F32),
     "max_num_f32": ("max", F32),
+    "min_num_f64": ("min", F64),
+    "max_num_f64": ("max", F64),
     "cmpswap_f32": ("cmpswap", F32),
     "csub_u32": ("sub_clamp", U32),
     "sub_clamp_u32": ("sub_clamp", U32),

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.semantics.api import Value, VectorApi
-from flydsl_emu.semantics.bits import extract, join64, sign_extend
+from flydsl_emu.semantics.bits import sign_extend
+from flydsl_emu.semantics.buffer_words import buffer_words
 from flydsl_emu.semantics.registry import define
 from flydsl_emu.semantics.value_types import I32, I64, U32, U64
 
@@ -37,18 +38,17 @@ def _load(count: int) -> Callable[..., list[Value]]:
     return call
 
 
-def _limit(v: VectorApi, descriptor: list[Value]) -> Value:
-    """Return the bytes of a buffer: its records, each of them `stride` bytes if there is one."""
-    records = v.convert(descriptor[2], U64)
-    stride = v.convert(extract(v, descriptor[1], 16, 14), U64)
-    return v.select(v.eq(stride, 0), records, v.mul(records, stride))
+def _buffer(v: VectorApi, i: Instruction, descriptor: list[Value]) -> tuple[Value, Value]:
+    """Return a buffer's address and bytes: its records, each of `stride` bytes if there is one."""
+    words = buffer_words(v, descriptor, i.isa == "gfx1250")
+    whole = v.mul(words.records, words.stride)
+    return words.base, v.select(v.eq(words.stride, 0), words.records, whole)
 
 
 def _buffer_load(count: int) -> Callable[..., list[Value]]:
     def call(v: VectorApi, i: Instruction, descriptor: list[Value], register: Value) -> list[Value]:
-        base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
+        base, limit = _buffer(v, i, descriptor)
         offset = v.bit_and(_offset(v, i, register, 4 * count), ~3 & (1 << 64) - 1)
-        limit = _limit(v, descriptor)
         valid = [v.le(v.add(offset, 4 * k + 4), limit) for k in range(count)]
         return v.load_scalar(v.add(base, offset), count, valid)
 
@@ -70,9 +70,9 @@ def _narrow_load(size: int, signed: bool) -> Callable[..., list[Value]]:
 
 def _narrow_buffer_load(size: int, signed: bool) -> Callable[..., list[Value]]:
     def call(v: VectorApi, i: Instruction, descriptor: list[Value], register: Value) -> list[Value]:
-        base = join64(v, descriptor[0], v.bit_and(descriptor[1], 0xFFFF))
+        base, limit = _buffer(v, i, descriptor)
         offset = _offset(v, i, register, size)
-        valid = [v.le(v.add(offset, size), _limit(v, descriptor))]
+        valid = [v.le(v.add(offset, size), limit)]
         (loaded,) = v.load_scalar(v.add(base, offset), 1, valid, size)
         return _extended(v, loaded, size, signed)
 

@@ -182,3 +182,37 @@ def test_offsets_count_accesses_and_are_signed() -> None:
         format="SMEM", offset=8, scale_offset=1,
     )  # fmt: skip
     assert b.state.scalar[32:34, 0, 0].tolist() == data[76:78].tolist()
+
+
+def _descriptor(address: int, records: int, stride: int = 0, mode: int = 3) -> list[int]:
+    """Return the words that LLVM builds: base, records and stride at bits 0, 57 and 108."""
+    whole = address | records << 57 | stride << 108 | mode << 124
+    return [whole >> 32 * k & 2**32 - 1 for k in range(4)]
+
+
+@pytest.mark.opcodes("buffer_load_dword buffer_store_dword s_buffer_load_dwordx2")
+@pytest.mark.parametrize("records", [0, 4, 100, 128, 1000, 2**40])
+def test_wide_buffer_descriptors(records: int) -> None:
+    memory = np.arange(1, 257, dtype=np.uint32)
+    b = bench([memory])
+    for k, word in enumerate(_descriptor(memory.ctypes.data, records)):
+        b.write(Operand("s", 8 + k), np.full(WAVES, word, np.uint32), U32)
+    rng = np.random.default_rng(records % 1000)
+    offsets = 4 * rng.permutation(256)[:64].reshape(SHAPE)
+    if records < 1000:
+        offsets[0, 0] = 2**32 - 4
+    b.write(V9, offsets, U32)
+    quad, zero = Operand("s", 8, 4), Operand("i", 0, 1, 0)
+    run(b, "buffer_load_dword", V8, V9, quad, zero, format="MUBUF", offen=1)
+    inside = offsets.astype(np.int64) + 4 <= records
+    assert np.array_equal(b.read(V8, U32), np.where(inside, offsets // 4 % 256 + 1, 0))
+    b.write(V8, np.full(SHAPE, 7777), U32)
+    run(b, "buffer_store_dword", V8, V9, quad, zero, format="MUBUF", offen=1)
+    touched = offsets[inside] // 4
+    assert (memory[touched] == 7777).all()
+    assert (memory == 7777).sum() == len(np.unique(touched))
+    memory[:] = np.arange(1, 257)
+    run(b, "s_buffer_load_dwordx2", Operand("s", 20, 2), quad, zero, format="SMEM", offset=96)
+    for k in range(2):
+        want = 25 + k if 96 + 4 * k + 4 <= records else 0
+        assert (b.read(Operand("s", 20 + k), U32) == want).all()

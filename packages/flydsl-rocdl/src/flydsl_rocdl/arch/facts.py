@@ -102,11 +102,11 @@ class LdsFacts:
 
 @dataclass(frozen=True, slots=True)
 class BufferFacts:
-    """Word 3 of a raw buffer descriptor.
+    """Flags of a raw buffer descriptor, as LLVM's ``make.buffer.rsrc`` takes them.
 
     Attributes:
-        flags_unbounded: Word 3 for a descriptor without a bound.
-        flags_bounded: Word 3 for a descriptor whose `num_records` counts bytes.
+        flags_unbounded: For a descriptor without a bound.
+        flags_bounded: For a descriptor whose `num_records` counts bytes.
         max_records: Largest value of `num_records`.
     """
 

@@ -2,7 +2,8 @@
 
 Sources: LLVM 22 (register file of 1024 registers per lane and SIMD in granules of 16, the
 occupancy rule that a codegen test compares, LDS granule of 2048 bytes, wait counters). Only the
-split counters exist; the combined wait instruction does not.
+split counters exist; the combined wait instruction does not. LLVM puts the four bits of flags at
+the top of a buffer descriptor, whose base has 57 and whose extent 45 bits: the out-of-bounds mode.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FACTS = ArchFacts(
         vgpr_total=1024, vgpr_granule=16, vgpr_max=1024, agpr_max=0, sgpr_max=106
     ),
     lds=LdsFacts(capacity=327680, granule=2048, shared_bytes=327680, simds=4, banks=64),
-    buffer=BufferFacts(flags_unbounded=0x21027000, flags_bounded=0x31027000),
+    buffer=BufferFacts(flags_unbounded=2, flags_bounded=3),
     waits=None,
     split_counters={
         "loadcnt": 63,
