@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 
-__all__ = ["as_int32", "check_array", "check_rank", "check_written"]
+__all__ = ["as_int32", "check_array", "check_rank", "check_written", "padded", "raw_bytes"]
 
 
 def check_rank(array: Any, rank: int, what: str) -> None:
@@ -67,3 +67,30 @@ def as_int32(array: Any) -> Any:
     if arrays.is_torch(array):
         return array.int()
     return array.astype("int32")
+
+
+def raw_bytes(array: Any, rows: int) -> Any:
+    """Return the bytes of a contiguous array as a matrix of `rows` rows.
+
+    Args:
+        array: NumPy array or PyTorch tensor.
+        rows: Rows of the result; divide the number of bytes.
+    """
+    if arrays.is_torch(array):
+        import torch
+
+        return array.detach().view(torch.uint8).reshape(rows, -1)
+    import numpy as np
+
+    return array.reshape(rows, -1).view(np.uint8)
+
+
+def padded(array: Any, extents: Sequence[int]) -> Any:
+    """Return an array with zeros appended along its last axes up to `extents`."""
+    lead = tuple(int(extent) for extent in array.shape[: array.ndim - len(extents)])
+    if tuple(array.shape[len(lead) :]) == tuple(extents):
+        return array
+    out = arrays.zeros((*lead, *extents), arrays.dtype_name(array), array)
+    place = (..., *(slice(0, int(extent)) for extent in array.shape[len(lead) :]))
+    out[place] = array
+    return out

@@ -26,7 +26,7 @@ def own_columns(columns: Any, each: Any, vector: int) -> None:
 
     Columns after the last full vector go one each to the next threads.
     """
-    index = fx.block_idx.x * fx.block_dim.x + fx.thread_idx.x
+    index = fx.block_idx.y * fx.block_dim.x + fx.thread_idx.x
     full = columns // vector
     if index < full:
         each(index * vector, vector)
@@ -45,7 +45,7 @@ def permute_kernel(
     X: fx.Tensor, S: fx.Tensor, Y: fx.Tensor, tokens: fx.Int32, plan: fx.Constexpr[RowsPlan]
 ) -> None:
     """Y[i] = X[token of S[i]], or 0 where S[i] is no pair."""
-    entry = fx.block_idx.y
+    entry = fx.block_idx.x
     token = (S.iter + entry).load() & TOKEN
     there = token < tokens
     source = row_of(X, there.select(token, fx.Int32(0)))
@@ -68,7 +68,7 @@ def combine_kernel(
     plan: fx.Constexpr[RowsPlan],
 ) -> None:  # fmt: skip
     """Y[t] = sum over slots of X[t * slots + s], or of X[P[t, s]]; times W[t, s]."""
-    token = fx.block_idx.y
+    token = fx.block_idx.x
     first = token * slots
 
     def total(column: Any, count: int) -> None:
@@ -102,7 +102,7 @@ def launch_permute(
 ) -> None:
     """Launch the copy, one line of workgroups per entry."""
     wide = X.shape[1] // plan.vector + plan.vector
-    grid = ((wide + (plan.block - 1)) // plan.block, Y.shape[0])
+    grid = (Y.shape[0], (wide + (plan.block - 1)) // plan.block)
     permute_kernel(X, S, Y, X.shape[0], plan).launch(grid=grid, block=(plan.block,), stream=stream)
 
 
@@ -113,5 +113,5 @@ def launch_combine(
 ) -> None:  # fmt: skip
     """Launch the sums, one line of workgroups per token."""
     wide = X.shape[1] // plan.vector + plan.vector
-    grid = ((wide + (plan.block - 1)) // plan.block, Y.shape[0])
+    grid = (Y.shape[0], (wide + (plan.block - 1)) // plan.block)
     combine_kernel(X, P, W, Y, slots, plan).launch(grid=grid, block=(plan.block,), stream=stream)

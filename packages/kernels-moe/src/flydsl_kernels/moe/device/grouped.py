@@ -1,0 +1,327 @@
+"""The grouped product: entries of one expert times that expert's weights, in tiles.
+
+A workgroup of four waves has `tile_m` entries and `tile_n` channels, gate and gated ones of them.
+Rows of activations are gathered by the entries' tokens into local data share, one step ahead, two
+steps taking turns; weights go from memory straight to registers, one step ahead too. The number of
+steps is known at run time only, so the loop is a loop. Weights are addressed from the expert's
+64-bit base; what is outside is zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.errors import ConfigError
+from flydsl.expr.storage import ArrayType
+from flydsl_kernels.moe.device.finish import finish
+from flydsl_kernels.moe.device.operands import load_words, multiply, weight_operand, zero_sums
+from flydsl_kernels.moe.device.records import Order, Sizes
+from flydsl_kernels.moe.device.scales import (
+    StepScales,
+    block_factors,
+    load_scales,
+    scale_records,
+)
+from flydsl_kernels.moe.plans import GemmPlan
+from flydsl_rocdl.expr.access import amd_facts
+
+__all__ = ["launch_grouped"]
+
+THREADS = 256
+NOWHERE = -256
+"""Byte offset past the end of every descriptor."""
+TOKEN = (1 << 24) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A workgroup's tile, and what a thread needs of it.
+
+    Attributes:
+        plan: What is compiled.
+        sizes: Run-time extents.
+        first: First entry.
+        expert: The expert.
+        blocks: Number of the first block of 16 channels of the wave, for gate and gated ones.
+        lane: The lane's number in its wave.
+        lds: Local data share, in units of 16 bytes.
+        a: Descriptor of the activations.
+        rows: Byte offset of each row that the thread loads.
+        places: Where it puts them.
+        columns: First byte of a row that the thread loads in a step.
+        reads: Where each chunk's pieces are read, for the first slot and entries.
+        w: Descriptor of the expert's weights.
+        scales: Where scales are.
+    """
+
+    plan: GemmPlan
+    sizes: Any
+    first: Any
+    expert: Any
+    blocks: Any
+    lane: Any
+    lds: Any
+    a: Any
+    rows: Any
+    places: Any
+    columns: Any
+    reads: Any
+    w: Any
+    scales: Any
+
+
+def for_target(plan: GemmPlan) -> GemmPlan:
+    """Return the plan for the architecture compiled for.
+
+    Raises:
+        ConfigError: It has no such format.
+    """
+    facts = amd_facts("a grouped product")
+    if facts.name not in plan.numbers.archs:
+        raise ConfigError(
+            f"{facts.name} does not multiply {plan.format}", code="FLY-C977", value=facts.name,
+            allowed=", ".join(plan.numbers.archs),
+        )  # fmt: skip
+    if plan.flavour and plan.flavour != facts.fp8:
+        raise ConfigError(
+            f"the 8-bit floats of {facts.name} are of another kind", code="FLY-C977",
+            value=plan.flavour, allowed=facts.fp8 or "none",
+        )  # fmt: skip
+    return replace(plan, arch=facts.name)
+
+
+def source_row(packed: Any, plan: GemmPlan, sizes: Any) -> Any:
+    """Return the row of activations of a packed id."""
+    token, slot = packed & TOKEN, packed >> 24
+    if plan.source == "pair":
+        return token * plan.slots + slot
+    if plan.source == "slot":
+        return slot * sizes.tokens + token
+    return token
+
+
+def gathered(order: Any, first: Any, place: Any, plan: GemmPlan, sizes: Any, pitch: Any) -> Any:
+    """Return the byte offset of an entry's row of `pitch` bytes, nowhere for padding."""
+    packed = (order.ids.iter + (first + place)).load()
+    there = (packed & TOKEN) < sizes.tokens
+    return there.select(source_row(packed, plan, sizes) * pitch, fx.Int32(NOWHERE))
+
+
+def own_tile(X: Any, W: Any, scales: Any, order: Any, sizes: Any, plan: GemmPlan) -> Tile:
+    """Return the calling thread's part of its workgroup's tile."""
+    numbers, thread = plan.numbers, fx.thread_idx.x
+    lane = thread % 64
+    wave = fx.rocdl.read_first_lane(thread // 64)
+    first = fx.block_idx.y * plan.tile_m
+    expert = fx.rocdl.read_first_lane((order.experts.iter + fx.block_idx.y).load())
+    block = (fx.block_idx.x * 4 + wave) * plan.tiles
+    blocks = [block + half * sizes.half_blocks for half in range(plan.halves)]
+    pieces = numbers.pieces
+    lines = THREADS // pieces
+    passes = max(1, plan.tile_m // lines)
+    row, piece = thread // pieces, thread % pieces
+    rows, places = [], []
+    for turn in range(passes):
+        place = row + turn * lines
+        offset = gathered(order, first, place % plan.tile_m, plan, sizes, sizes.row_bytes)
+        if plan.tile_m < lines:
+            offset = (place < plan.tile_m).select(offset, fx.Int32(NOWHERE))
+        # Padding has to stay outside: its offset is not moved.
+        rows.append((offset == NOWHERE).select(offset, offset + piece * 16))
+        places.append(place * pieces + (piece ^ (place % 8)))
+    lds = fx.SharedAllocator().allocate(
+        ArrayType(fx.Int128, 2 * max(plan.tile_m, lines) * pieces), alignment=1024
+    )
+    quarter, own = lane // 16, lane % 16
+    reads = []
+    for chunk in range(plan.chunks):
+        zero, one = plan.pieces(chunk, 0), plan.pieces(chunk, 1)
+        reads.append([
+            own * pieces + ((p + quarter * (q - p)) ^ (own % 8))
+            for p, q in zip(zero, one, strict=True)
+        ])  # fmt: skip
+    base = W.iter + expert.to(fx.Int64) * sizes.expert_bytes
+    w = scale_records(base, sizes.expert_bytes)
+    a = scale_records(X.iter, sizes.a_bytes)
+    tile = Tile(plan, sizes, first, expert, blocks, lane, lds, a, rows, places, piece * 16, reads,
+                w, None)  # fmt: skip
+    return tile if numbers.w_scale in ("none", "channel") else with_scales(tile, scales, order)
+
+
+def with_scales(tile: Tile, scales: Any, order: Any) -> Tile:
+    """Return the tile with where its scales are."""
+    plan, sizes, numbers = tile.plan, tile.sizes, tile.plan.numbers
+    A, W = scales
+    w = scale_records(
+        W.iter + tile.expert.to(fx.Int64) * sizes.expert_scales, sizes.expert_scale_bytes
+    )
+    places: dict[str, Any] = {"w": w}
+    if numbers.w_scale == "block":
+        places["tiles"] = [block // 8 * sizes.scale_pitch for block in tile.blocks]
+    else:
+        each = [block + tile_ for block in tile.blocks for tile_ in range(plan.tiles)]
+        if numbers.w_scale == "group":
+            places["lane"] = tile.lane % 16 * 4
+            places["tiles"] = [block * 64 for block in each]
+            places["pitch"] = sizes.scale_pitch
+        else:
+            places["lane"] = tile.lane * 4
+            places["tiles"] = [block // 2 * sizes.scale_pitch for block in each]
+            places["odd"] = [block % 2 * 8 for block in each]
+    if numbers.a_scale in ("block", "mx"):
+        places["a"] = scale_records(A.iter, sizes.a_scale_bytes)
+        places["rows"] = [
+            gathered(order, tile.first, tile.lane % 16 + 16 * m, plan, sizes, sizes.a_scale_pitch)
+            for m in range(plan.columns)
+        ]
+    return replace(tile, scales=StepScales(plan, **places))
+
+
+def load_rows(step: Any, tile: Tile) -> list[Any]:
+    """Load the thread's share of the activations of a step."""
+    base = step * tile.plan.numbers.row_bytes
+    offsets = tile.rows
+    if tile.plan.ragged_k:
+        inside = base + tile.columns < tile.sizes.row_bytes
+        offsets = [inside.select(offset, fx.Int32(NOWHERE)) for offset in offsets]
+    return [load_words(tile.a, offset, base) for offset in offsets]
+
+
+def place_rows(loaded: list[Any], slot: int, tile: Tile) -> None:
+    """Put what `load_rows` loaded into a slot of local data share."""
+    plan = tile.plan
+    size = max(plan.tile_m, THREADS // plan.numbers.pieces) * plan.numbers.pieces
+    for value, place in zip(loaded, tile.places, strict=True):
+        (tile.lds.ptr + (place + slot * size)).store(value.bitcast(fx.Int128)[0])
+
+
+def read_rows(chunk: int, column: int, slot: int, tile: Tile) -> list[Any]:
+    """Read the pieces of a chunk of 16 entries."""
+    plan, pieces = tile.plan, tile.plan.numbers.pieces
+    size = max(plan.tile_m, THREADS // pieces) * pieces
+    offset = slot * size + column * 16 * pieces
+    return [(tile.lds.ptr + (read + offset)).load(fx.Int32x4) for read in tile.reads[chunk]]
+
+
+def load_weights(step: Any, tile: Tile) -> list[list[Any]]:
+    """Load the lane's weights of a step: for each block of channels its pieces."""
+    plan, numbers = tile.plan, tile.plan.numbers
+    out = []
+    offset = tile.lane * numbers.load_bytes
+    for block in tile.blocks:
+        for number in range(plan.tiles):
+            base = (block + number) * tile.sizes.block_bytes + step * numbers.weight_tile
+            out.append([
+                load_words(tile.w, offset + load * 64 * numbers.load_bytes, base,
+                           numbers.load_bytes)
+                for load in range(numbers.loads)
+            ])  # fmt: skip
+    return out
+
+
+def scale_arguments(scales: list[Any], block: int, chunk: int, plan: GemmPlan) -> tuple[Any, ...]:
+    """Return the scale that widens weights, and those of the matrix instruction per entry."""
+    numbers = plan.numbers
+    if numbers.w_scale == "group":
+        return scales[block].bitcast(fx.Float32), [()] * plan.columns
+    if numbers.w_scale == "mx" and numbers.a_scale == "none":
+        # The byte is an exponent: in place of an f32 number's it is the scale.
+        exponent = (scales[block] & 255) << 23
+        return exponent.bitcast(fx.Float32), [()] * plan.columns
+    if numbers.a_scale == "mx":
+        first = plan.halves * plan.tiles
+        return None, [
+            (scales[block], 2 * chunk, scales[first + 2 * column + chunk])
+            for column in range(plan.columns)
+        ]
+    return None, [()] * plan.columns
+
+
+def multiply_step(
+    sums: list[Any], weights: list[Any], scales: list[Any], slot: int, tile: Tile
+) -> list[Any]:
+    """Return the sums plus the product of a step, whose activations are in a slot."""
+    plan = tile.plan
+    blocked = plan.numbers.w_scale == "block"
+    out = [zero_sums(plan)] * len(sums) if blocked else list(sums)
+    for chunk in range(plan.chunks):
+        columns = [read_rows(chunk, column, slot, tile) for column in range(plan.columns)]
+        for block, pieces in enumerate(weights):
+            widen, others = scale_arguments(scales, block, chunk, plan)
+            operand = weight_operand(pieces, chunk, widen, plan)
+            for column, rows in enumerate(columns):
+                place = block * plan.columns + column
+                out[place] = multiply(out[place], operand, rows, others[column], plan)
+    if blocked:
+        factors = block_factors(scales, plan)
+        for place, part in enumerate(out):
+            block, column = divmod(place, plan.columns)
+            factor = factors[block // plan.tiles][column]
+            wide = fx.Vector.filled((4,), factor, fx.Float32)
+            out[place] = fx.math.fma(part, wide, sums[place])
+    return out
+
+
+def scales_of(step: Any, tile: Tile) -> list[Any]:
+    """Load the scales of a step, if there are any."""
+    return [] if tile.scales is None else load_scales(step, tile.scales)
+
+
+def advance(step: Any, slot: int, state: Any, tile: Tile) -> Any:
+    """Multiply a step while the next one is on its way."""
+    sums, weights, scales = state
+    rows = load_rows(step + 1, tile)
+    following = load_weights(step + 1, tile), scales_of(step + 1, tile)
+    sums = multiply_step(sums, weights, scales, slot, tile)
+    place_rows(rows, 1 - slot, tile)
+    fx.rocdl.lds_barrier()
+    return [sums, *following]
+
+
+@flyc.jit
+def product(tile: Tile) -> list[Any]:
+    """Return the sums of the tile: for each block of channels those of its columns of entries."""
+    plan = tile.plan
+    place_rows(load_rows(fx.Int32(0), tile), 0, tile)
+    sums = [zero_sums(plan)] * (plan.halves * plan.tiles * plan.columns)
+    state = [sums, load_weights(fx.Int32(0), tile), scales_of(fx.Int32(0), tile)]
+    fx.rocdl.lds_barrier()
+    steps = tile.sizes.steps
+    for pair in range(steps // 2):
+        state = advance(pair * 2, 0, state, tile)
+        state = advance(pair * 2 + 1, 1, state, tile)
+    sums, weights, scales = state
+    if steps % 2 != 0:
+        sums = multiply_step(sums, weights, scales, 0, tile)
+    return sums
+
+
+@flyc.kernel
+def grouped_kernel(
+    X: fx.Tensor, W: fx.Tensor, A: fx.Tensor, B: fx.Tensor, order: Order, Y: fx.Tensor,
+    sizes: Sizes, plan: fx.Constexpr[GemmPlan],
+) -> None:  # fmt: skip
+    """Y = the products of entries with their experts' weights.
+
+    X has the activations and W the preshuffled weights as bytes, A and B their scales.
+    """
+    plan = for_target(plan)
+    if fx.block_idx.y * plan.tile_m < order.valid.iter.load():
+        tile = own_tile(X, W, (A, B), order, sizes, plan)
+        finish(product(tile), tile, (A, B), order, Y)
+
+
+@flyc.jit
+def launch_grouped(
+    X: fx.Tensor, W: fx.Tensor, A: fx.Tensor, B: fx.Tensor, order: Order, Y: fx.Tensor,
+    sizes: Sizes, plan: fx.Constexpr[GemmPlan],
+    stream: fx.Stream,
+) -> None:  # fmt: skip
+    """Launch one workgroup per tile of entries and channels."""
+    across = (sizes.channels + (plan.tile_n - 1)) // plan.tile_n
+    grouped_kernel(X, W, A, B, order, Y, sizes, plan).launch(
+        grid=(across, order.experts.shape), block=(THREADS,), stream=stream
+    )
