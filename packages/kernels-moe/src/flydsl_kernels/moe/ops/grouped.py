@@ -12,7 +12,7 @@ from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.sorting import Sorting
 from flydsl_kernels.moe.plans import Activation, GemmPlan
 
-__all__ = ["Product", "run_product"]
+__all__ = ["Product", "product_arguments", "run_product"]
 
 UNITS = (16, 32, 64, 128)
 MOST_BYTES = (1 << 32) - 4096
@@ -107,11 +107,10 @@ def _flavour(x: Any) -> str:
     return "fnuz" if name.endswith("fnuz") else "ocp"
 
 
-def run_product(
-    x: Any, a_scales: Any, weights: ExpertWeights, sorting: Sorting, product: Product, out: Any,
-    stream: Any = None,
-) -> None:  # fmt: skip
-    """Multiply every entry's row by its expert's weights.
+def product_arguments(
+    x: Any, a_scales: Any, weights: ExpertWeights, sorting: Sorting, product: Product, out: Any
+) -> tuple[Any, ...]:
+    """Return the arguments of `launch_grouped`, but for the stream.
 
     Args:
         x: (rows, K) activations.
@@ -120,9 +119,11 @@ def run_product(
         sorting: The order; its unit is the height of a tile.
         product: Which product.
         out: (rows of the result, channels); contiguous.
-        stream: Where to launch.
+
+    Raises:
+        ConfigError: Sizes or formats that do not fit each other.
+        UserError: Arguments of other libraries, shapes or types.
     """
-    from flydsl_kernels.moe.device.grouped import launch_grouped
     from flydsl_kernels.moe.device.records import Order
 
     check_rank(x, 2, "the activations")
@@ -138,8 +139,6 @@ def run_product(
     rows = sorting.tokens * (1 if product.source == "token" else sorting.slots)
     whole = _activations(x, weights, rows)
     scales = _scales(a_scales, x, weights, rows), weights.scales
-    if not rows:
-        return
     numbers = weights.numbers
     plan = GemmPlan(
         weights.format, sorting.unit, product.tiles, sorting.slots, product.source,
@@ -153,5 +152,17 @@ def run_product(
     if numbers.w_scale in ("block", "group", "mx"):
         some = [raw_bytes(item, 1) if item is not data else item for item in some]
     order = Order(sorting.ids, sorting.weights, sorting.experts, sorting.valid)
-    launch_grouped(whole[0], data, some[0], some[1], order, out,
-                   _sizes(whole, scales, weights, sorting), plan, stream)  # fmt: skip
+    sizes = _sizes(whole, scales, weights, sorting)
+    return whole[0], data, some[0], some[1], order, out, sizes, plan
+
+
+def run_product(
+    x: Any, a_scales: Any, weights: ExpertWeights, sorting: Sorting, product: Product, out: Any,
+    stream: Any = None,
+) -> None:  # fmt: skip
+    """Multiply every entry's row by its expert's weights; see `product_arguments`."""
+    from flydsl_kernels.moe.device.grouped import launch_grouped
+
+    arguments = product_arguments(x, a_scales, weights, sorting, product, out)
+    if sorting.tokens:
+        launch_grouped(*arguments, stream)
