@@ -156,7 +156,7 @@ def with_scales(tile: Tile, scales: Any, order: Any) -> Tile:
     plan, sizes, numbers = tile.plan, tile.sizes, tile.plan.numbers
     A, W = scales
     w = scale_records(
-        W.iter + tile.expert.to(fx.Int64) * sizes.expert_scales, sizes.expert_scale_bytes
+        W.iter + tile.expert.to(fx.Int64) * sizes.expert_scale_bytes, sizes.expert_scale_bytes
     )
     places: dict[str, Any] = {"w": w}
     if numbers.w_scale == "block":
