@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flydsl_kernels.moe.problem import GatingProblem, SortProblem
 
-__all__ = ["GatingPlan", "RowsPlan", "SortPlan", "select_gating", "select_sort"]
+__all__ = ["GatingPlan", "QuantPlan", "RowsPlan", "SortPlan", "select_gating", "select_sort"]
 
 BLOCK = 256
 LEAST_LANES = 16
@@ -102,6 +102,29 @@ class RowsPlan:
     placed: bool = False
     gathered: bool = False
     weighted: bool = False
+    block: int = BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class QuantPlan:
+    """What a quantisation of rows is compiled for.
+
+    Attributes:
+        dtype: The small type.
+        limit: Its largest number.
+        vector: Elements of one load.
+        group: Columns that share a scale: 128, 32 (powers of two), or 0 for whole rows.
+        smooth: Multiply columns by factors of the row's expert first.
+        by_slot: Rows of the result are slot * tokens + token, of the input tokens.
+        block: Threads of a workgroup.
+    """
+
+    dtype: str
+    limit: float
+    vector: int
+    group: int = 0
+    smooth: bool = False
+    by_slot: bool = False
     block: int = BLOCK
 
 

@@ -1,0 +1,102 @@
+"""`moe_quantise`: activations in the numbers of a format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl.errors import ConfigError
+from flydsl.ext import arrays
+from flydsl_kernels.moe.arguments import check_array, check_rank
+from flydsl_kernels.moe.formats import FORMATS
+from flydsl_kernels.moe.selection import QuantPlan
+
+__all__ = ["moe_quantise"]
+
+LIMITS = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float4_e2m1fn": 6.0}
+ROW_TYPES = ("float32", "float16", "bfloat16")
+
+
+def moe_quantise(
+    x: Any,
+    *,
+    format: str,
+    dtype: str = "float8_e4m3fn",
+    ids: Any = None,
+    smooth: Any = None,
+    by_slot: bool = False,
+    stream: Any = None,
+) -> tuple[Any, Any]:
+    """Quantise rows of activations for a grouped product.
+
+    Scales are the largest magnitude over the largest number of the type, per row, or per 128
+    columns (``fp8_block``), or the least power of two of at least that per 32 columns (formats
+    with mx). Zero rows have scale 0.
+
+    Args:
+        x: (R, C) float32, float16 or bfloat16.
+        format: A format with scales of the activations.
+        dtype: Type for the formats of 8-bit floats, ``float8_e4m3fn`` or ``float8_e4m3fnuz``.
+        ids: (T, k) int32; with `smooth`, the expert of each row.
+        smooth: (E, C) float32 factors of the columns, per expert.
+        by_slot: `x` has the rows of tokens; the result those of slot * T + token.
+        stream: Where to launch; default: the current stream.
+
+    Returns:
+        The numbers, (R or T * k, C), two per byte for fp4; and their scales: (rows,) or (rows,
+        ceil(C / 128)) float32, or (rows, C / 32) E8M0 bytes.
+
+    Raises:
+        ConfigError: The format has no such scales, or does not take this number of columns.
+        UserError: Arguments of other libraries, shapes or types than these.
+    """
+    arrays.is_torch(x)
+    check_rank(x, 2, "x")
+    numbers = FORMATS.get(format)
+    if numbers is None or numbers.a_scale == "none":
+        raise ConfigError("activations of this format are not quantised", code="FLY-C975",
+                          value=format,
+                          allowed=", ".join(n for n, f in FORMATS.items() if f.a_scale != "none"))  # fmt: skip
+    rows, columns = (int(extent) for extent in x.shape)
+    group = {"row": 0, "block": 128, "mx": 32}[numbers.a_scale]
+    unit = {0: 1, 128: 8, 32: 32}[group]
+    if not columns or columns % unit:
+        raise ConfigError("rows of this length are not quantised", code="FLY-C979", value=columns,
+                          allowed=f"multiples of {unit}")  # fmt: skip
+    x = check_array(x, (rows, columns), ROW_TYPES, x, "x")
+    kind = "int8" if numbers.integer else "float4_e2m1fn" if numbers.bits == 4 else dtype
+    if kind not in LIMITS or (numbers.bits == 8 and not numbers.integer
+                              and not kind.startswith("float8_e4m3fn")):  # fmt: skip
+        raise ConfigError("rows are not quantised to this type", code="FLY-C975", value=dtype,
+                          allowed="float8_e4m3fn, float8_e4m3fnuz")  # fmt: skip
+    pairs = rows
+    if smooth is not None:
+        check_rank(ids, 2, "ids")
+        tokens, slots = (int(extent) for extent in ids.shape)
+        pairs = tokens * slots
+        ids = check_array(ids, (tokens, slots), ("int32",), x, "ids")
+        check_array(x, (tokens if by_slot else pairs, columns), ROW_TYPES, x, "x")
+        smooth = check_array(smooth, (int(smooth.shape[0]), columns), ("float32",), x, "smooth")
+    plan = QuantPlan(kind, LIMITS[kind], 8 if columns % 8 == 0 else 1, group, smooth is not None,
+                     by_slot)  # fmt: skip
+    return _quantised(x, ids, smooth, pairs, plan, stream)
+
+
+def _quantised(
+    x: Any, ids: Any, smooth: Any, rows: int, plan: QuantPlan, stream: Any
+) -> tuple[Any, Any]:
+    from flydsl_kernels.moe.device.quantise import launch_quantise
+
+    columns = int(x.shape[1])
+    packed = plan.dtype == "float4_e2m1fn"
+    shape = (rows, columns // 2 if packed else columns)
+    result = arrays.empty(shape, "uint8" if packed else plan.dtype, x)
+    if plan.group:
+        scale_shape: tuple[int, ...] = (rows, -(-columns // plan.group))
+    else:
+        scale_shape = (rows,)
+    scales = arrays.empty(scale_shape, "uint8" if plan.group == 32 else "float32", x)
+    if rows:
+        some = x if smooth is None else smooth
+        launch_quantise(x, x if ids is None else ids, some, arrays.as_bytes(result), scales, plan,
+                        stream)  # fmt: skip
+    return result, scales
