@@ -92,7 +92,9 @@ def measure(
             started = time.process_time()
             compiled = flyc.compile(launch_grouped, *arguments)
             own = time.process_time() - started
-            worker = sum(e.cpu_seconds for e in compiled.events if e.kind in ("optimise", "codegen"))
+            worker = sum(
+                e.cpu_seconds for e in compiled.events if e.kind in ("optimise", "codegen")
+            )
             best = min(best, own + worker)
     assert compiled is not None
     (report,) = static_reports(compiled.hsaco, mca=find_program())
@@ -131,11 +133,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found = []
     for target in options.target or ("gfx942", "gfx950"):
-        for format in options.format or FORMATS:
-            if target in FORMATS[format].archs:
+        for numbers in options.format or FORMATS:
+            if target in FORMATS[numbers].archs:
                 for name in ("gemm1", "gemm2"):
                     shape = options.unit, options.tiles
-                    figures = measure(name, format, target, shape, options.repeats)
+                    figures = measure(name, numbers, target, shape, options.repeats)
                     found.append(figures)
                     print(", ".join(f"{k} {_shown(v)}" for k, v in figures.items()
                                     if v is not None), flush=True)  # fmt: skip

@@ -14,6 +14,11 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C972": "Gating does not know this type of logits, scoring or factor.",
         "FLY-C973": "The groups of experts do not divide them, or too many are chosen.",
         "FLY-C974": "Sorted entries do not come in blocks of this size.",
+        "FLY-C975": "Weights, formats or orders do not belong together.",
+        "FLY-C976": "Scales are missing, or have another shape or type than the format needs.",
+        "FLY-C977": "The architecture or the product does not have this format or type.",
+        "FLY-C978": "An operand of a grouped product is too large.",
+        "FLY-C979": "Rows of this length are not quantised.",
         "FLY-U970": "An array has another number of axes than the operation needs.",
         "FLY-U971": "An array to write to does not have adjacent elements.",
     }

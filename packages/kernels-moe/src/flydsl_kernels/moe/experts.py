@@ -138,14 +138,14 @@ def _check_scales(
     scales: Any, numbers: Format, shape: tuple[int, int, int], channels: int, gated: bool
 ) -> None:
     experts, n, k = shape
-    up = lambda value, unit: -(-value // unit)  # noqa: E731
-    allowed: list[tuple[int, ...]] = {
+    shapes: dict[str, list[tuple[int, ...]]] = {
         "none": [],
         "channel": [(experts, n)],
-        "block": [(experts, up(n, 128), up(k, 128))],
+        "block": [(experts, -(-n // 128), -(-k // 128))],
         "group": [(experts, n, k // group) for group in GROUPS if k % group == 0],
         "mx": [(experts, n, k // 32)] if k % 32 == 0 else [],
-    }[numbers.w_scale]
+    }
+    allowed = shapes[numbers.w_scale]
     found = None if scales is None else tuple(int(extent) for extent in scales.shape)
     if numbers.w_scale == "none" and scales is None:
         return
@@ -153,7 +153,7 @@ def _check_scales(
         raise ConfigError(
             f"weights of {numbers.name} have scales of another shape", code="FLY-C976",
             value=found, allowed=" or ".join(map(str, allowed)) or "none",
-            hint="K has to be a multiple of the group" if numbers.w_scale in ("group", "mx") else "",
+            hint="a group of columns divides K" if numbers.w_scale in ("group", "mx") else "",
         )  # fmt: skip
     wanted = ("uint8", "float8_e8m0fnu") if numbers.w_scale == "mx" else ("float32",)
     if arrays.dtype_name(scales) not in wanted:

@@ -54,6 +54,17 @@ def channel_scales(B: Any, tile: Any) -> list[Any]:
     return out
 
 
+def own_sums(
+    sums: list[Any], place: int, factor: Any, scales: list[Any], plan: GemmPlan
+) -> list[Any]:
+    """Return four channels of an entry, of the gates and what they gate, in f32 and scaled."""
+    step = plan.tiles * plan.columns
+    parts = [sums[place + half * step].to(fx.Float32) for half in range(plan.halves)]
+    if not scales:
+        return parts
+    return [part * (scale * four(factor)) for part, scale in zip(parts, scales, strict=True)]
+
+
 @flyc.jit
 def store_channels(Y: Any, row: Any, channel: Any, value: Any, tile: Any) -> None:
     """Store four neighbouring channels of a row, or those of them that exist."""
@@ -74,20 +85,18 @@ def store_channels(Y: Any, row: Any, channel: Any, value: Any, tile: Any) -> Non
 
 
 @flyc.jit
-def finish(sums: list[Any], tile: Any, scales: Any, order: Any, Y: Any) -> None:
+def finish(sums: list[Any], tile: Any, data: Any, order: Any) -> None:
     """Write a tile.
 
     Args:
         sums: What `product` returned.
         tile: The tile.
-        scales: Scales of activations and weights.
+        data: Where scales and the result are.
         order: The sorted order.
-        Y: The result.
     """
     plan: GemmPlan = tile.plan
-    A, B = scales
     scaled = plan.numbers.w_scale == "channel"
-    of_channels = channel_scales(B, tile) if scaled else []
+    of_channels = channel_scales(data.b, tile) if scaled else []
     for column in fx.range_constexpr(plan.columns):
         entry = tile.first + column * 16 + tile.lane % 16
         packed = (order.ids.iter + entry).load()
@@ -98,21 +107,16 @@ def finish(sums: list[Any], tile: Any, scales: Any, order: Any, Y: Any) -> None:
             if fx.const_expr(scaled):
                 row = {"token": token, "pair": pair}.get(plan.source)
                 row = slot * tile.sizes.tokens + token if row is None else row
-                factor = (A.iter + row).load()
+                factor = (data.a.iter + row).load()
             weight = (order.weights.iter + entry).load()
             target = token if plan.atomic else pair
             for number in fx.range_constexpr(plan.tiles):
-                parts = []
-                for half in fx.range_constexpr(plan.halves):
-                    block = half * plan.tiles + number
-                    part = sums[block * plan.columns + column].to(fx.Float32)
-                    if fx.const_expr(scaled):
-                        part = part * (of_channels[block] * four(factor))
-                    parts = [*parts, part]
+                scales = of_channels[number :: plan.tiles]
+                parts = own_sums(sums, number * plan.columns + column, factor, scales, plan)
                 value = parts[0]
-                if fx.const_expr(plan.halves == 2):
-                    value = gated(parts[0], parts[1], plan.activation)
+                if fx.const_expr(plan.activation is not None):
+                    value = gated(parts[0], parts[1], plan.activation)  # type: ignore[arg-type]
                 if fx.const_expr(plan.weighted):
                     value = value * four(weight)
                 channel = (tile.blocks[0] + number) * 16 + tile.lane // 16 * 4
-                store_channels(Y, target, channel, value.to(Y.dtype), tile)
+                store_channels(data.y, target, channel, value.to(data.y.dtype), tile)

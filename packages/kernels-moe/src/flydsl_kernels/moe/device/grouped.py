@@ -18,7 +18,7 @@ from flydsl.errors import ConfigError
 from flydsl.expr.storage import ArrayType
 from flydsl_kernels.moe.device.finish import finish
 from flydsl_kernels.moe.device.operands import load_words, multiply, weight_operand, zero_sums
-from flydsl_kernels.moe.device.records import Order, Sizes
+from flydsl_kernels.moe.device.records import Operands, Order, Sizes
 from flydsl_kernels.moe.device.scales import (
     StepScales,
     block_factors,
@@ -110,7 +110,7 @@ def gathered(order: Any, first: Any, place: Any, plan: GemmPlan, sizes: Any, pit
     return there.select(source_row(packed, plan, sizes) * pitch, fx.Int32(NOWHERE))
 
 
-def own_tile(X: Any, W: Any, scales: Any, order: Any, sizes: Any, plan: GemmPlan) -> Tile:
+def own_tile(data: Any, order: Any, sizes: Any, plan: GemmPlan) -> Tile:
     """Return the calling thread's part of its workgroup's tile."""
     numbers, thread = plan.numbers, fx.thread_idx.x
     lane = thread % 64
@@ -143,20 +143,19 @@ def own_tile(X: Any, W: Any, scales: Any, order: Any, sizes: Any, plan: GemmPlan
             own * pieces + ((p + quarter * (q - p)) ^ (own % 8))
             for p, q in zip(zero, one, strict=True)
         ])  # fmt: skip
-    base = W.iter + expert.to(fx.Int64) * sizes.expert_bytes
+    base = data.w.iter + expert.to(fx.Int64) * sizes.expert_bytes
     w = scale_records(base, sizes.expert_bytes)
-    a = scale_records(X.iter, sizes.a_bytes)
+    a = scale_records(data.x.iter, sizes.a_bytes)
     tile = Tile(plan, sizes, first, expert, blocks, lane, lds, a, rows, places, piece * 16, reads,
                 w, None)  # fmt: skip
-    return tile if numbers.w_scale in ("none", "channel") else with_scales(tile, scales, order)
+    return tile if numbers.w_scale in ("none", "channel") else with_scales(tile, data, order)
 
 
-def with_scales(tile: Tile, scales: Any, order: Any) -> Tile:
+def with_scales(tile: Tile, data: Any, order: Any) -> Tile:
     """Return the tile with where its scales are."""
     plan, sizes, numbers = tile.plan, tile.sizes, tile.plan.numbers
-    A, W = scales
     w = scale_records(
-        W.iter + tile.expert.to(fx.Int64) * sizes.expert_scale_bytes, sizes.expert_scale_bytes
+        data.b.iter + tile.expert.to(fx.Int64) * sizes.expert_scale_bytes, sizes.expert_scale_bytes
     )
     places: dict[str, Any] = {"w": w}
     if numbers.w_scale == "block":
@@ -172,7 +171,7 @@ def with_scales(tile: Tile, scales: Any, order: Any) -> Tile:
             places["tiles"] = [block // 2 * sizes.scale_pitch for block in each]
             places["odd"] = [block % 2 * 8 for block in each]
     if numbers.a_scale in ("block", "mx"):
-        places["a"] = scale_records(A.iter, sizes.a_scale_bytes)
+        places["a"] = scale_records(data.a.iter, sizes.a_scale_bytes)
         places["rows"] = [
             gathered(order, tile.first, tile.lane % 16 + 16 * m, plan, sizes, sizes.a_scale_pitch)
             for m in range(plan.columns)
@@ -301,27 +300,21 @@ def product(tile: Tile) -> list[Any]:
 
 @flyc.kernel
 def grouped_kernel(
-    X: fx.Tensor, W: fx.Tensor, A: fx.Tensor, B: fx.Tensor, order: Order, Y: fx.Tensor,
-    sizes: Sizes, plan: fx.Constexpr[GemmPlan],
-) -> None:  # fmt: skip
-    """Y = the products of entries with their experts' weights.
-
-    X has the activations and W the preshuffled weights as bytes, A and B their scales.
-    """
+    data: Operands, order: Order, sizes: Sizes, plan: fx.Constexpr[GemmPlan]
+) -> None:
+    """Write the products of entries with their experts' weights."""
     plan = for_target(plan)
     if fx.block_idx.y * plan.tile_m < order.valid.iter.load():
-        tile = own_tile(X, W, (A, B), order, sizes, plan)
-        finish(product(tile), tile, (A, B), order, Y)
+        tile = own_tile(data, order, sizes, plan)
+        finish(product(tile), tile, data, order)
 
 
 @flyc.jit
 def launch_grouped(
-    X: fx.Tensor, W: fx.Tensor, A: fx.Tensor, B: fx.Tensor, order: Order, Y: fx.Tensor,
-    sizes: Sizes, plan: fx.Constexpr[GemmPlan],
-    stream: fx.Stream,
-) -> None:  # fmt: skip
+    data: Operands, order: Order, sizes: Sizes, plan: fx.Constexpr[GemmPlan], stream: fx.Stream
+) -> None:
     """Launch one workgroup per tile of entries and channels."""
     across = (sizes.channels + (plan.tile_n - 1)) // plan.tile_n
-    grouped_kernel(X, W, A, B, order, Y, sizes, plan).launch(
+    grouped_kernel(data, order, sizes, plan).launch(
         grid=(across, order.experts.shape), block=(THREADS,), stream=stream
     )

@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import flydsl.expr as fx
 
-__all__ = ["Order", "Sizes"]
+__all__ = ["Operands", "Order", "Sizes"]
+
+
+@fx.struct
+class Operands(fx.Struct):
+    """What a grouped product reads and writes.
+
+    Attributes:
+        x: Activations as bytes.
+        w: Preshuffled weights as bytes.
+        a: Scales of the activations.
+        b: Scales of the weights.
+        y: The result.
+    """
+
+    x: fx.Tensor
+    w: fx.Tensor
+    a: fx.Tensor
+    b: fx.Tensor
+    y: fx.Tensor
 
 
 @fx.struct

@@ -124,7 +124,7 @@ def product_arguments(
         ConfigError: Sizes or formats that do not fit each other.
         UserError: Arguments of other libraries, shapes or types.
     """
-    from flydsl_kernels.moe.device.records import Order
+    from flydsl_kernels.moe.device.records import Operands, Order
 
     check_rank(x, 2, "the activations")
     if sorting.unit not in UNITS:
@@ -153,7 +153,7 @@ def product_arguments(
         some = [raw_bytes(item, 1) if item is not data else item for item in some]
     order = Order(sorting.ids, sorting.weights, sorting.experts, sorting.valid)
     sizes = _sizes(whole, scales, weights, sorting)
-    return whole[0], data, some[0], some[1], order, out, sizes, plan
+    return Operands(whole[0], data, some[0], some[1], out), order, sizes, plan
 
 
 def run_product(

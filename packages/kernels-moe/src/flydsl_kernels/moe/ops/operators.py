@@ -5,15 +5,29 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from typing import Any
+
 import torch
 
 from flydsl.ext.torch_ops import register_op
+from flydsl_kernels.moe.experts import ExpertWeights
+from flydsl_kernels.moe.ops.fused import FusedOptions, run_fused
 from flydsl_kernels.moe.ops.gating import topk_gating
 from flydsl_kernels.moe.ops.rows import moe_reduce
 from flydsl_kernels.moe.ops.sorting import moe_sort
+from flydsl_kernels.moe.plans import Activation
 from flydsl_kernels.moe.problem import SortProblem
+from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
-__all__ = ["gating_operator", "reduce_operator", "sort_operator"]
+__all__ = [
+    "fused_operator",
+    "fused_operator_call",
+    "gating_operator",
+    "reduce_operator",
+    "sort_operator",
+]
 
 Tensor = torch.Tensor
 
@@ -57,6 +71,60 @@ def _reduce(rows: Tensor, places: Tensor | None, weights: Tensor | None) -> Tens
     return out
 
 
+def _fused(
+    x: Tensor, data: list[Tensor], w1: str, w2: str, routing: list[Tensor | None],
+    smooth: list[Tensor | None], how: str,
+) -> Tensor:  # fmt: skip
+    layers = [
+        _layer(text, tensors) for text, tensors in ((w1, data[:2]), (w2, data[2:]))
+    ]  # fmt: skip
+    options = json.loads(how)
+    activation = Activation(**options.pop("activation"))
+    out: Tensor = run_fused(
+        x, (layers[0], layers[1]), (routing[0], routing[1], routing[2]), (smooth[0], smooth[1]),
+        FusedOptions(activation, **options), None,
+    )  # fmt: skip
+    return out
+
+
+def _layer(text: str, tensors: list[Tensor]) -> ExpertWeights:
+    fields = json.loads(text)
+    weight = PreshuffledWeight(data=tensors[0], **fields.pop("weight"))
+    scales = tensors[1] if fields.pop("scaled") else None
+    return ExpertWeights(weight=weight, scales=scales, **fields)
+
+
+def _described(layer: ExpertWeights) -> str:
+    """Return what of a layer is no tensor, as text."""
+    weight = layer.weight
+    kept = {"layout": weight.layout, "dtype": weight.dtype, "n": weight.n, "k": weight.k,
+            "batch": weight.batch, "arch": weight.arch}  # fmt: skip
+    return json.dumps({
+        "weight": kept, "scaled": layer.scales is not None, "format": layer.format,
+        "channels": layer.channels, "k": layer.k, "gated": layer.gated, "group": layer.group,
+    })  # fmt: skip
+
+
+def fused_operator_call(
+    x: Tensor, layers: Any, routing: Any, smooth: Any, options: FusedOptions
+) -> Tensor:
+    """Call the operator of `fused_moe`; arguments as for `run_fused`."""
+    data = []
+    for layer in layers:
+        data += [layer.weight.data, layer.weight.data if layer.scales is None else layer.scales]
+    out: Tensor = fused_operator(
+        x, data, _described(layers[0]), _described(layers[1]), list(routing), list(smooth),
+        json.dumps(asdict(options)),
+    )  # fmt: skip
+    return out
+
+
+def _fake_fused(x: Tensor, *rest: object) -> Tensor:
+    atomic = json.loads(str(rest[-1]))["atomic"]
+    return x.new_empty(x.shape, dtype=torch.float32) if atomic else x.new_empty(x.shape)
+
+
+fused_operator = register_op("flydsl_moe::fused_moe", _fused, fake=_fake_fused)
 gating_operator = register_op("flydsl_moe::topk_gating", _gating, fake=_fake_gating)
 sort_operator = register_op("flydsl_moe::moe_sort", _sort, fake=_fake_sort)
 reduce_operator = register_op(

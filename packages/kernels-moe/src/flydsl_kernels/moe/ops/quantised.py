@@ -53,9 +53,9 @@ def moe_quantise(
     check_rank(x, 2, "x")
     numbers = FORMATS.get(format)
     if numbers is None or numbers.a_scale == "none":
+        known = ", ".join(name for name, item in FORMATS.items() if item.a_scale != "none")
         raise ConfigError("activations of this format are not quantised", code="FLY-C975",
-                          value=format,
-                          allowed=", ".join(n for n, f in FORMATS.items() if f.a_scale != "none"))  # fmt: skip
+                          value=format, allowed=known)  # fmt: skip
     rows, columns = (int(extent) for extent in x.shape)
     group = {"row": 0, "block": 128, "mx": 32}[numbers.a_scale]
     unit = {0: 1, 128: 8, 32: 32}[group]

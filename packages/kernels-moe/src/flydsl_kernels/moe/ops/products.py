@@ -1,0 +1,146 @@
+"""`moe_gemm1` and `moe_gemm2`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl.errors import ConfigError
+from flydsl.ext import arrays
+from flydsl_kernels.moe.arguments import check_written
+from flydsl_kernels.moe.experts import ExpertWeights
+from flydsl_kernels.moe.ops.grouped import Product, run_product
+from flydsl_kernels.moe.ops.rows import sum_rows
+from flydsl_kernels.moe.ops.sorting import Sorting
+from flydsl_kernels.moe.plans import Activation
+
+__all__ = ["moe_gemm1", "moe_gemm2"]
+
+OUTPUTS = ("bfloat16", "float16", "float32")
+
+
+def result_type(x: Any, wanted: str | None) -> str:
+    """Return the element type of a product: as asked for, that of 16-bit activations, or bf16."""
+    own = arrays.dtype_name(x)
+    kind = wanted or (own if own in OUTPUTS else "bfloat16")
+    if kind not in OUTPUTS:
+        raise ConfigError("products are not written in this type", code="FLY-C977", value=kind,
+                          allowed=", ".join(OUTPUTS))  # fmt: skip
+    return kind
+
+
+def blocks_of_channels(channels: int, halves: int) -> int:
+    """Return how many blocks of 16 channels a wave gets: few where there are few channels."""
+    if halves == 2:
+        return 2 if channels > 64 else 1
+    return 4 if channels > 128 else 2 if channels > 64 else 1
+
+
+def moe_gemm1(
+    x: Any,
+    weights: ExpertWeights,
+    sorting: Sorting,
+    *,
+    x_scales: Any = None,
+    activation: Activation | None = None,
+    weighted: bool = False,
+    by_slot: bool = False,
+    dtype: str | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Any:
+    """Multiply the rows of tokens by the gate and gated weights of their experts.
+
+    Args:
+        x: (T, K) activations in the format of the weights; with `by_slot` (k * T, K), rows slot * T
+            + token.
+        weights: What `prepare_experts` returned, with gates.
+        sorting: What `moe_sort` returned, with a unit of 16, 32, 64 or 128.
+        x_scales: Scales of the activations, for formats that have some; see `moe_quantise`.
+        activation: Of the gates; default: SiLU.
+        weighted: Multiply the results by the weights of the pairs.
+        by_slot: Whether every pair has a row of its own.
+        dtype: Element type of the result: bfloat16, float16 or float32; default: that of 16-bit
+            activations, else bfloat16.
+        out: Where to write; default: a new array.
+        stream: Where to launch; default: the current stream.
+
+    Returns:
+        (T, k, channels): ``activation(gate) * gated`` for each pair, summed in f32 (integers
+        exactly) and rounded once. Rows of pairs whose expert is not here are not written.
+
+    Raises:
+        ConfigError: Formats or sizes that do not fit, or that the architecture does not have.
+        UserError: Arguments of other libraries, shapes or types than these.
+    """
+    shape = sorting.tokens, sorting.slots, weights.channels
+    kind = result_type(x, dtype)
+    result = arrays.empty(shape, kind, x) if out is None else out
+    result = check_written(result, shape, OUTPUTS, x, "out")
+    product = Product("slot" if by_slot else "token", activation or Activation(), weighted,
+                      tiles=blocks_of_channels(weights.channels, 2))  # fmt: skip
+    run_product(
+        x, x_scales, weights, sorting, product, result.reshape(-1, weights.channels), stream
+    )
+    return result
+
+
+def moe_gemm2(
+    h: Any,
+    weights: ExpertWeights,
+    sorting: Sorting,
+    *,
+    h_scales: Any = None,
+    weighted: bool = True,
+    atomic: bool = False,
+    reduce: bool = True,
+    dtype: str | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Any:
+    """Multiply the rows of pairs by the weights of their experts, and sum them per token.
+
+    Args:
+        h: (T, k, K) activations, or (T * k, K), in the format of the weights.
+        weights: What `prepare_experts` returned, without gates.
+        sorting: As for `moe_gemm1`.
+        h_scales: Scales of the activations, for formats that have some.
+        weighted: Multiply by the weights of the pairs.
+        atomic: Add to the result in memory, in f32 and in no certain order, instead of writing
+            the rows of all pairs and summing them in the order of slots.
+        reduce: Sum; else the rows of pairs are returned, and those whose expert is not here are
+            not written.
+        dtype: Element type of the result, as for `moe_gemm1`; ``float32`` with `atomic`.
+        out: Where to write; with `atomic` where to add. Default: a new array.
+        stream: Where to launch; default: the current stream.
+
+    Returns:
+        (T, channels), or (T, k, channels) without `reduce`.
+
+    Raises:
+        ConfigError: Formats or sizes that do not fit, or that the architecture does not have.
+        UserError: Arguments of other libraries, shapes or types than these.
+    """
+    tokens, slots, channels = sorting.tokens, sorting.slots, weights.channels
+    rows = h.reshape(tokens * slots, h.shape[-1])
+    kind = "float32" if atomic and dtype is None else result_type(h, dtype)
+    product = Product("pair", None, weighted, atomic, blocks_of_channels(channels, 1))
+    if atomic:
+        if kind != "float32" or not reduce:
+            raise ConfigError("atomic sums are of f32, per token", code="FLY-C977", value=kind,
+                              allowed="float32")  # fmt: skip
+        total = arrays.zeros((tokens, channels), kind, h) if out is None else out
+        total = check_written(total, (tokens, channels), (kind,), h, "out")
+        run_product(rows, h_scales, weights, sorting, product, total, stream)
+        return total
+    if not reduce:
+        shape = tokens, slots, channels
+        result = arrays.empty(shape, kind, h) if out is None else out
+        result = check_written(result, shape, OUTPUTS, h, "out")
+        run_product(rows, h_scales, weights, sorting, product, result.reshape(-1, channels), stream)
+        return result
+    result = arrays.empty((tokens, channels), kind, h) if out is None else out
+    result = check_written(result, (tokens, channels), OUTPUTS, h, "out")
+    parts = arrays.empty((tokens * slots, channels), kind, h)
+    run_product(rows, h_scales, weights, sorting, product, parts, stream)
+    sum_rows(parts, sorting.places, None, result, False, stream)
+    return result
