@@ -67,9 +67,9 @@ class MatrixStep:
             element: Element type by its short name; default that of A.
         """
         values = [word.ir_value() for word in words]
-        if self.shape.family == "mfma_scale":
-            return [_joined(values)]
         kind = element or self.shape.a
+        if self.shape.family == "mfma_scale":
+            return [_joined(values, 6 if kind in ("fp6", "bf6") else 8)]
         session = require("matrix_step")
         if self.per_fragment == 1:
             if kind == "i8":
@@ -147,12 +147,13 @@ def _mask(session: Any, first: int, count: int) -> dict[str, Any]:
     return found
 
 
-def _joined(values: Sequence[IRValue]) -> IRValue:
-    """Return one vector of all words."""
+def _joined(values: Sequence[IRValue], count: int) -> IRValue:
+    """Return one vector of `count` words."""
     if len(values) == 1:
         return values[0]
     session = require("matrix_step")
-    return emit("vector.shuffle", session.type("vector<8xi32>"), values, _mask(session, 0, 8))
+    kind = session.type(f"vector<{count}xi32>")
+    return emit("vector.shuffle", kind, values, _mask(session, 0, count))
 
 
 def matrix_step(

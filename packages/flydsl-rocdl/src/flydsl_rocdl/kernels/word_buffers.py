@@ -16,8 +16,9 @@ from flydsl_rocdl.expr.access import effect, intrinsic
 from flydsl_rocdl.expr.buffers import make_buffer_ptr
 from flydsl_rocdl.expr.copies import get_buffer_rsrc
 
-__all__ = ["OUTSIDE", "WordBuffer"]
+__all__ = ["OUTSIDE", "WordBuffer", "pinned"]
 
+_QUAD_AS_IT_IS = 0xE4
 OUTSIDE = -(2**31)
 """A lane's offset, as Int32, that is outside every buffer of less than 2 GiB."""
 
@@ -69,6 +70,20 @@ class WordBuffer:
 
     def _wave(self, offset: Any) -> IRValue:
         return self.zero if isinstance(offset, int) and offset == 0 else _word(offset)
+
+
+def pinned(number: Any) -> Any:
+    """Return an Int32 as one value that the compiler keeps in one register of each lane.
+
+    Sums in addresses are otherwise computed again where they are used, from the parts, which takes
+    more registers and instructions in a loop. It costs one instruction where it stands.
+    """
+    session = require("pinned")
+    same = constant(session, "i32", _QUAD_AS_IT_IS)
+    every = constant(session, "i32", 15)
+    value = _word(number)
+    operands = (value, value, same, every, every, constant(session, "i1", 1))
+    return fx.Int32.wrap(intrinsic("amdgcn.update.dpp", value.type, operands))
 
 
 def _word(offset: Any) -> IRValue:

@@ -14,7 +14,7 @@ from flydsl_kernels.gemm.device.preshuffle.setup import body_of, place_of, steps
 from flydsl_rocdl.kernels.epilogue import Epilogue
 from flydsl_rocdl.kernels.pipelining import pipelined
 
-__all__ = ["compile_preshuffle_gemm", "preshuffle_launcher"]
+__all__ = ["compile_mx_gemm", "compile_preshuffle_gemm", "launch_gemm", "preshuffle_launcher"]
 
 _SCALED = ("fp8", "int8", "int4")
 
@@ -26,7 +26,7 @@ def preshuffle_kernel(  # noqa: PLR0913, PLR0917
 ) -> None:  # fmt: skip
     """Make one tile of C = epilogue(A B)."""
     place = place_of(plan, M, N)
-    body = body_of(plan, A, B, M, N, place)
+    body = body_of(plan, (A, B, ScaleA, ScaleB), (M, N), place)
     acc = steps_of(plan, body, pipelined)
     finish(plan, acc, C, (ScaleA, ScaleB, Bias), (M, N), place)
 
@@ -86,6 +86,66 @@ def compile_preshuffle_gemm(
         bool(chosen["enable_scheduler"]),
     )  # fmt: skip
     return preshuffle_launcher(plan, chosen["waves_per_eu"])
+
+
+_MX = {("fp4", "fp4"): "mxfp4", ("fp6", "fp4"): "mxfp6", ("fp8", "fp8"): "mxfp8",
+       ("fp8", "fp4"): "mxfp8_fp4"}  # fmt: skip
+
+
+def compile_mx_gemm(
+    *,
+    N: int,
+    K: int,
+    tile: tuple[int, int, int] = (64, 128, 256),
+    a_dtype: str = "fp4",
+    b_dtype: str = "fp4",
+    out_dtype: str = "bf16",
+    waves_per_eu: Any = None,
+    xcd_swizzle: int = 0,
+) -> Any:
+    """Return the launcher of C = A B where 32 k of a row of A and of B share an E8M0 scale.
+
+    It is called as ``launcher(C, A, B, scale_a, scale_b, bias, M, N, stream)`` and reads no bias.
+    A (M, K) has two fp4 codes in a byte, fp6 as `pack_fp6` makes it, or fp8; B is the data of a
+    `PreshuffledWeight` (``fp4_16lane``, or ``16x16`` for fp8). Scales are in order ``e8m0``
+    (`preshuffle_scales`), those of A with rows up to a multiple of 32.
+
+    Args:
+        N: Columns of C, in 32.
+        K: Columns of A, in 256.
+        tile: Rows in 32, columns in 128, and K in one step: a power of two from 128 on.
+        a_dtype: ``fp4``, ``fp6`` (E2M3) or ``fp8`` (E4M3).
+        b_dtype: ``fp4``, or ``fp8`` with an A of ``fp8``.
+        out_dtype: ``bf16``, ``fp16`` or ``f32``.
+        waves_per_eu: Occupancy to compile for.
+        xcd_swizzle: Rows of tiles that workgroups of a die share.
+
+    Raises:
+        ConfigError: An argument that the kernel cannot have; says which ones it can.
+    """
+    if (a_dtype, b_dtype) not in _MX:
+        raise ConfigError("there is no product of these types", code="FLY-C930",
+                          value=(a_dtype, b_dtype),
+                          allowed="; ".join(f"{a} and {b}" for a, b in _MX))  # fmt: skip
+    plan = PreshufflePlan(_MX[a_dtype, b_dtype], out_dtype, N, K, *tile, group_m=xcd_swizzle)
+    return preshuffle_launcher(plan, waves_per_eu)
+
+
+def launch_gemm(  # noqa: PLR0913
+    C: Any, A: Any, B: Any, scale_a: Any, scale_b: Any, M: int, N: int, stream: Any = None, *,
+    K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4", out_dtype: str = "bf16",
+    b_dtype: str = "fp4", waves_per_eu: Any = None, xcd_swizzle: int = 0,
+) -> None:  # fmt: skip
+    """Run C = A B with E8M0 scales; arguments as `compile_mx_gemm` and its launcher.
+
+    Raises:
+        ConfigError: An argument that the kernel cannot have.
+    """
+    launcher = compile_mx_gemm(
+        N=N, K=K, tile=(tile_m, tile_n, tile_k), a_dtype=a_dtype, b_dtype=b_dtype,
+        out_dtype=out_dtype, waves_per_eu=waves_per_eu, xcd_swizzle=xcd_swizzle,
+    )  # fmt: skip
+    launcher(C, A, B, scale_a, scale_b, C, M, N, stream)
 
 
 def _check_preload(preload: object) -> None:

@@ -6,15 +6,17 @@ zero. Bases move with the workgroup in 64 bits, so operands may be of any size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl_kernels.gemm.device.preshuffle.plan import PASS_BYTES, SIDE, PreshufflePlan
+from flydsl_kernels.gemm.device.preshuffle.plan import PASS_BYTES, SCALED_K, SIDE, PreshufflePlan
 from flydsl_rocdl.kernels.swizzle import PIECE, RowSwizzle
-from flydsl_rocdl.kernels.word_buffers import OUTSIDE, WordBuffer
+from flydsl_rocdl.kernels.word_buffers import OUTSIDE, WordBuffer, pinned
 
-__all__ = ["ARows", "BBlocks", "Place", "Stage"]
+__all__ = ["ARows", "BBlocks", "Place", "ScaleWords", "Stage"]
 
 __flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
 
@@ -88,7 +90,8 @@ class BBlocks:
         start = start + (place.first_column // SIDE).to(fx.Int64) * plan.b_pitch
         self.plan = plan
         self.buffer = WordBuffer.of(start, blocks * plan.b_pitch)
-        self.lane = place.lane * (plan.b_chunk // WAVE * (2 if plan.paired else 1))
+        self.paired = plan.paired and not plan.scaled
+        self.lane = place.lane * (plan.b_chunk // WAVE * (2 if self.paired else 1))
         self.blocks = [fx.Int32(0)]
         for number in range(1, plan.column_blocks):
             there = (blocks > number).select(fx.Int32(number * plan.b_pitch), fx.Int32(0))
@@ -96,27 +99,90 @@ class BBlocks:
 
     def at(self, step: Any) -> Any:
         """Return the lane's offset of a step."""
-        return self.lane + step * (self.plan.chunks * self.plan.b_chunk)
+        return self.lane + step * (self.plan.b_chunks * self.plan.b_chunk)
 
     def load(self, block: int, chunk: int, at: Any) -> Any:
         """Load the lane's share of a block in one chunk of the step at `at`."""
         words, offset = self.plan.b_chunk // WAVE // 4, chunk * self.plan.b_chunk
-        if self.plan.paired:
+        if self.paired:
             offset = chunk // 2 * 2 * self.plan.b_chunk + chunk % 2 * 4
         return self.buffer.load(at + offset, self.blocks[block], words=words)
+
+
+class ScaleWords:
+    """E8M0 scales of both operands in memory, four in a word.
+
+    A word has the scales of rows r and r + 16 and of blocks s and s + 4; bytes count the second
+    before the first. One word per lane serves two blocks of rows and 256 k.
+    """
+
+    def __init__(
+        self, plan: PreshufflePlan, a: tuple[Any, Any], b: tuple[Any, Any], place: Place
+    ) -> None:
+        pitch = plan.k // (2 * SCALED_K) * WAVE * 4
+        self.plan = plan
+        self.lane = place.lane * 4
+        self.words = max(1, plan.tile_k // (2 * SCALED_K))
+        self.sources = []
+        for (pointer, rows), first, blocks in (
+            (b, place.first_column, plan.column_blocks), (a, place.first_row, plan.row_blocks),
+        ):  # fmt: skip
+            start = fx.recast_iter(fx.Int8, pointer)
+            start = start + (first // (2 * SIDE)).to(fx.Int64) * pitch
+            left = (rows - first + (2 * SIDE - 1)) // (2 * SIDE)
+            self.sources.append(
+                [
+                    WordBuffer.of(start + pair * pitch, fx.min(left - pair, 1) * pitch)
+                    for pair in range(blocks // 2)
+                ]
+            )
+
+    @property
+    def count(self) -> int:
+        """Words of a step."""
+        return self.words * sum(len(pairs) for pairs in self.sources)
+
+    def loads(self, step: Any) -> list[Callable[[], Any]]:
+        """Return what loads each word of a step, B's first."""
+        if self.plan.tile_k < 2 * SCALED_K:
+            turn = step // 2 if isinstance(step, int) else fx.shrui(step, 1)
+        else:
+            turn = step * self.words
+        return [
+            partial(buffer.load, self.lane + word * WAVE * 4, turn * (WAVE * 4), words=1)
+            for pairs in self.sources
+            for word in range(self.words)
+            for buffer in pairs
+        ]
+
+    def of(self, words: list[Any], group: int, column: int, row: int) -> tuple[Any, int, Any, int]:
+        """Return (word of B, byte, word of A, byte) for a group of K and two blocks.
+
+        Args:
+            words: The step's words, in the order of `loads`.
+            group: Number of 128 k, counted so that even ones begin a word.
+            column: Block of columns.
+            row: Block of rows.
+        """
+        word, half = group // 2 % self.words, group % 2
+        columns, rows = (len(pairs) for pairs in self.sources)
+        first = words[word * columns + column // 2]
+        second = words[self.words * columns + word * rows + row // 2]
+        return first, 2 * half + column % 2, second, 2 * half + row % 2
 
 
 class Stage:
     """Tiles of A in local data share, their rows swizzled."""
 
     def __init__(self, plan: PreshufflePlan, swizzle: RowSwizzle, place: Place) -> None:
-        storage: Any = fx.Array
-        kind = storage[fx.Int32, plan.lds_bytes // 4]
+        array: Any = fx.Array
+        kind = array[fx.Int32, plan.lds_bytes // 4]
         self.plan, self.swizzle = plan, swizzle
-        self.base = fx.SharedAllocator().allocate(kind, alignment=1024).ptr
+        storage = fx.SharedAllocator().allocate(kind, alignment=1024)
+        self.base = fx.recast_iter(fx.Int128, storage.ptr)
         self.variants = max(2, swizzle.variants) if plan.paired else swizzle.variants
         self.reads = [
-            self.base + swizzle.place(place.row, self._piece(chunk, place.group)) // 4
+            self._address(swizzle.place(place.row, self._piece(chunk, place.group)))
             for chunk in range(min(self.variants, plan.chunks))
         ]
         pieces = plan.row_bytes // PIECE
@@ -124,9 +190,13 @@ class Stage:
         # Rows are exchanged in the same way again after so many of them.
         turn = swizzle.pieces * swizzle.rows_per_line
         self.writes = [
-            self.base + swizzle.place(row + number * plan.rows_per_pass, piece) // 4
+            self._address(swizzle.place(row + number * plan.rows_per_pass, piece))
             for number in range(min(plan.passes, max(1, turn // plan.rows_per_pass)))
         ]
+
+    def _address(self, offset: Any) -> Any:
+        """Return the pointer to the piece at a byte offset, known to be aligned."""
+        return fx.recast_iter(fx.Int32, self.base + pinned(offset // PIECE))
 
     def _piece(self, chunk: int, group: Any) -> Any:
         """Return which 16 bytes of a row a group of lanes reads for a chunk."""

@@ -20,11 +20,17 @@ THREADS = 256
 WAVES = 4
 CHUNK = 64
 SIDE = 16
+SCALED_K = 128
+"""Elements of K that one instruction with scales takes."""
 PASS_BYTES = THREADS * 16
 """Bytes that one load of every thread moves."""
 
 IN_DTYPES: Mapping[str, tuple[str, str, int, int]] = MappingProxyType(
     {
+        "mxfp4": ("fp4", "fp4", 4, 4),
+        "mxfp6": ("fp6", "fp4", 8, 4),
+        "mxfp8": ("fp8", "fp8", 8, 8),
+        "mxfp8_fp4": ("fp8", "fp4", 8, 4),
         "bf16": ("bf16", "bf16", 16, 16),
         "fp16": ("f16", "f16", 16, 16),
         "fp8": ("fp8", "fp8", 8, 8),
@@ -34,7 +40,10 @@ IN_DTYPES: Mapping[str, tuple[str, str, int, int]] = MappingProxyType(
         "fp16_int4": ("f16", "f16", 16, 4),
     }
 )
-"""Name -> (matrix types of A and B, stored bits of A and of B). ``int4`` has int8 for A."""
+"""Name -> (matrix types of A and B, stored bits of A and of B).
+
+``int4`` has int8 for A; of ``mx…`` types 32 k share an E8M0 scale.
+"""
 OUT_DTYPES = ("bf16", "fp16", "f32")
 _MOST_ACCUMULATORS = 64
 _PLAIN = Epilogue()
@@ -92,18 +101,27 @@ class PreshufflePlan:
 
     @property
     def paired(self) -> bool:
-        """Whether a lane's 16 k of four bits meet two chunks of A, which then take turns in K."""
-        return IN_DTYPES[self.in_dtype][2:] == (16, 4)
+        """Whether a lane of a pair of chunks has 32 neighbouring bytes of A.
+
+        So it is where 16 k of four bits meet 16-bit A, and for the 32 codes of six bits.
+        """
+        return IN_DTYPES[self.in_dtype][2:] == (16, 4) or self.in_dtype == "mxfp6"
 
     def _check_tiles(self) -> None:
         block_k = self.chunk_k * (2 if self.paired else 1)
+        # Scale words hold two blocks of rows and two groups of K.
+        rows, whole_k = (2 * SIDE, 2 * SCALED_K) if self.scaled else (SIDE, block_k)
+        block_k = SCALED_K if self.scaled else block_k
         for name, value, unit in (
-            ("tile_m", self.tile_m, SIDE), ("tile_n", self.tile_n, SIDE * WAVES),
-            ("N", self.n, SIDE), ("K", self.k, block_k), ("tile_k", self.tile_k, block_k),
+            ("tile_m", self.tile_m, rows), ("tile_n", self.tile_n, rows * WAVES),
+            ("N", self.n, rows), ("K", self.k, whole_k), ("tile_k", self.tile_k, block_k),
         ):  # fmt: skip
             if value <= 0 or value % unit:
                 raise _refuse(f"{name} is in blocks of {unit}", value,
                               f"positive multiples of {unit}")  # fmt: skip
+        if self.row_bytes > PASS_BYTES:
+            raise _refuse("a row of A's tile is longer than a pass", self.row_bytes,
+                          f"up to {PASS_BYTES} bytes")  # fmt: skip
         if self.row_bytes & (self.row_bytes - 1):
             raise _refuse("rows of A's tile have a power of two of bytes", self.tile_k,
                           "tile_k a power of two")  # fmt: skip
@@ -119,34 +137,39 @@ class PreshufflePlan:
                           f"up to {_MOST_ACCUMULATORS * SIDE * SIDE * WAVES} sums")  # fmt: skip
 
     @property
-    def a_bytes(self) -> int:
-        """Bytes of an element of A."""
-        return IN_DTYPES[self.in_dtype][2] // 8
+    def scaled(self) -> bool:
+        """Whether blocks of 32 k have scales."""
+        return self.in_dtype.startswith("mx")
 
     @property
     def chunk_k(self) -> int:
-        """Elements of K in a chunk."""
-        return CHUNK // IN_DTYPES[self.in_dtype][2] * 8
+        """Elements of K in a chunk of A."""
+        return CHUNK * 8 // IN_DTYPES[self.in_dtype][2]
+
+    @property
+    def b_chunk_k(self) -> int:
+        """Elements of K in a chunk of B: more than in one of A where B is narrower."""
+        return SCALED_K if IN_DTYPES[self.in_dtype][1] == "fp4" else self.chunk_k
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row of A's tile."""
-        return self.tile_k * self.a_bytes
+        return self.tile_k * IN_DTYPES[self.in_dtype][2] // 8
 
     @property
     def a_pitch(self) -> int:
         """Bytes of a row of A."""
-        return self.k * self.a_bytes
+        return self.k * IN_DTYPES[self.in_dtype][2] // 8
 
     @property
     def b_chunk(self) -> int:
-        """Bytes of one block of 16 rows of B in one chunk."""
-        return SIDE * self.chunk_k * IN_DTYPES[self.in_dtype][3] // 8
+        """Bytes of one block of 16 rows of B in one chunk of B."""
+        return SIDE * self.b_chunk_k * IN_DTYPES[self.in_dtype][3] // 8
 
     @property
     def b_pitch(self) -> int:
         """Bytes of one block of 16 rows of B."""
-        return self.k // self.chunk_k * self.b_chunk
+        return self.k // self.b_chunk_k * self.b_chunk
 
     @property
     def row_blocks(self) -> int:
@@ -160,8 +183,18 @@ class PreshufflePlan:
 
     @property
     def chunks(self) -> int:
-        """Chunks of K in a step."""
+        """Chunks of A in a step."""
         return self.tile_k // self.chunk_k
+
+    @property
+    def b_chunks(self) -> int:
+        """Chunks of B in a step."""
+        return self.tile_k // self.b_chunk_k
+
+    @property
+    def tail_k(self) -> int:
+        """Elements of K after the last whole tile."""
+        return self.k % self.tile_k
 
     @property
     def passes(self) -> int:
@@ -180,8 +213,8 @@ class PreshufflePlan:
 
     @property
     def tail_chunks(self) -> int:
-        """Chunks of K after the last whole tile."""
-        return self.k % self.tile_k // self.chunk_k
+        """Chunks of A after the last whole tile."""
+        return self.tail_k // self.chunk_k
 
     @property
     def lds_bytes(self) -> int:

@@ -7,7 +7,14 @@ from typing import Any
 
 import flydsl.expr as fx
 from flydsl.errors import ConfigError
-from flydsl_kernels.gemm.device.preshuffle.operands import WAVE, ARows, BBlocks, Place, Stage
+from flydsl_kernels.gemm.device.preshuffle.operands import (
+    WAVE,
+    ARows,
+    BBlocks,
+    Place,
+    ScaleWords,
+    Stage,
+)
 from flydsl_kernels.gemm.device.preshuffle.plan import IN_DTYPES, PreshufflePlan
 from flydsl_kernels.gemm.device.preshuffle.tile import TileBody
 from flydsl_kernels.gemm.device.preshuffle.unpacking import unpacker
@@ -39,21 +46,30 @@ def place_of(plan: PreshufflePlan, rows: Any, columns: Any) -> Place:
 def instruction(plan: PreshufflePlan, facts: Any) -> MatrixStep:
     """Return the matrix instruction for a plan: the one with most K that its sizes allow."""
     a, b, _, stored = IN_DTYPES[plan.in_dtype]
+    if plan.scaled:
+        return matrix_step(facts, b, a, scaled=True)
     wide = stored == 8 and plan.chunks % 2 == 0 and plan.tail_chunks % 2 == 0
     wide = wide and plan.chunks // 2 * plan.row_blocks >= 2
     return matrix_step(facts, a, b, most=32 if wide else 16)
 
 
 def body_of(
-    plan: PreshufflePlan, a: Any, b: Any, rows: Any, columns: Any, place: Place
+    plan: PreshufflePlan, operands: tuple[Any, ...], extents: tuple[Any, Any], place: Place
 ) -> TileBody:
     """Return what emits the steps of a workgroup.
+
+    Args:
+        plan: The configuration.
+        operands: A, B, and their scales.
+        extents: M and N.
+        place: The thread's place.
 
     Raises:
         ConfigError: The tiles of A do not fit local data share.
         TargetError: The architecture has no matrix instruction for the types.
     """
     facts = amd_facts("preshuffle_kernel")
+    (a, b, scale_a, scale_b), (rows, columns) = operands, extents
     if plan.lds_bytes > facts.lds.capacity:
         raise ConfigError(
             f"tiles of A do not fit the local data share of {facts.name}", code="FLY-C931",
@@ -65,6 +81,8 @@ def body_of(
     return TileBody(
         plan, step, ARows(plan, a.iter, rows, place), BBlocks(plan, b.iter, columns, place),
         Stage(plan, swizzle, place), unpacker(plan.in_dtype),
+        ScaleWords(plan, (scale_a.iter, rows), (scale_b.iter, columns), place)
+        if plan.scaled else None,
     )  # fmt: skip
 
 
@@ -73,5 +91,5 @@ def steps_of(plan: PreshufflePlan, body: TileBody, loop: Callable[..., Any]) -> 
     if not plan.steps:
         acc = [body.step.zero() for _ in range(plan.row_blocks * plan.column_blocks)]
     else:
-        acc, _, _ = loop(plan.steps, body.run, body.start(), stages=2)
-    return body.tail(acc, plan.steps, plan.steps) if plan.tail_chunks else acc
+        acc, *_ = loop(plan.steps, body.run, body.start(), stages=2)
+    return body.tail(acc, plan.steps, plan.steps) if plan.tail_k else acc

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl_kernels.gemm.device.preshuffle.operands import ARows, BBlocks, Stage
-from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
+from flydsl_kernels.gemm.device.preshuffle.operands import ARows, BBlocks, ScaleWords, Stage
+from flydsl_kernels.gemm.device.preshuffle.plan import IN_DTYPES, SCALED_K, PreshufflePlan
 from flydsl_rocdl.kernels.matrix_steps import MatrixStep
 from flydsl_rocdl.kernels.scheduling import spread
 
@@ -25,8 +25,8 @@ __all__ = ["State", "TileBody"]
 
 __flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
 
-State = tuple[list[Any], list[Any], list[Any]]
-"""Accumulators, B of the step, and A of the step's first batches."""
+State = tuple[list[Any], list[Any], list[Any], list[Any]]
+"""Accumulators, B of the step, A of the step's first batches, and words of scales."""
 _MOST_OUTSTANDING = 63
 _MOST_LDS = 15
 _LDS_PASSES = 32
@@ -43,19 +43,23 @@ class TileBody:
         b: Blocks of B in memory.
         stage: A in local data share.
         unpack: Turns a loaded share of B into fragments of Int32x4.
+        scales: Scales in memory, where blocks of K have some.
     """
 
     def __init__(
         self, plan: PreshufflePlan, step: MatrixStep, a: ARows, b: BBlocks, stage: Stage,
-        unpack: Callable[[Any], Any],
+        unpack: Callable[[Any], Any], scales: ScaleWords | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.step, self.a, self.b, self.stage = plan, step, a, b, stage
-        self.unpack = unpack
+        self.unpack, self.scales = unpack, scales
         self.unit = step.multiplier()
-        self.groups = plan.chunks // step.fragments
+        self.kinds = IN_DTYPES[plan.in_dtype][:2]
+        self.groups = plan.tile_k // SCALED_K if plan.scaled else plan.chunks // step.fragments
+        self.a_each = plan.chunks // self.groups
+        self.b_each = plan.b_chunks // self.groups
         self.items = self.groups * plan.row_blocks
         self.per_item = plan.column_blocks * step.per_fragment
-        pairs = self.items % 2 == 0 and self.items > 2 and step.fragments == 1
+        pairs = self.items % 2 == 0 and self.items > 2 and self.a_each == 1
         self.batch = 2 if pairs else 1
         self.batches = self.items // self.batch
         passes = self.batch * self.per_item * (step.shape.passes or 4)
@@ -65,9 +69,11 @@ class TileBody:
         """Load the first step, and return the state before it."""
         plan = self.plan
         rows = [self.a.load(number, 0) for number in range(plan.passes)]
+        # In the order of the loop: else its waits would be for the worse of both orders.
+        self.fence()
+        words = [load() for load in self.scales.loads(0)] if self.scales else []
         at, b = self.b.at(0), []
         for index in range(self._blocks()):
-            # In the order of the loop: else its waits would be for the worse of both orders.
             self.fence()
             b.append(self.b.load(*self._block(index), at))
         self.fence()
@@ -76,11 +82,11 @@ class TileBody:
         self._arrive()
         acc = [self.step.zero() for _ in range(plan.row_blocks * plan.column_blocks)]
         first = range(self.ahead * self.batch)
-        return acc, b, [word for item in first for word in self.read_item(0, item)]
+        return acc, b, [word for item in first for word in self.read_item(0, item)], words
 
     def run(self, step: Any, slot: int, state: State, more: bool) -> State:
-        """Emit one step; with `more` also the loads of the next one."""
-        return _Emission(self, step, slot % self.plan.stages, state, more).run()
+        """Emit one step, `slot` its number modulo 2; with `more` also the loads of the next one."""
+        return _Emission(self, step, slot, state, more).run()
 
     def tail(self, acc: list[Any], step: int, slot: int) -> list[Any]:
         """Emit the last chunks, fewer than a step has."""
@@ -90,18 +96,29 @@ class TileBody:
             for number in range(plan.passes)
         ]
         at = self.b.at(step)
-        count = chunks * plan.column_blocks
+        count = plan.tail_k // plan.b_chunk_k * plan.column_blocks
         b = [self.b.load(*self._block(index), at) for index in range(count)]
+        words = [load() for load in self.scales.loads(step)] if self.scales else []
         fx.rocdl.lds_barrier()
         for number, row in enumerate(rows):
             self.stage.write(slot % plan.stages, number, row)
         self._arrive()
-        assert chunks % self.step.fragments == 0, "tails are whole groups of chunks"
-        for group in range(chunks // self.step.fragments):
+        assert chunks % self.a_each == 0, "tails are whole groups of chunks"
+        for group in range(chunks // self.a_each):
+            operands = self.b_operands(b, group)
             for block in range(plan.row_blocks):
                 a = self.read_item(slot % plan.stages, group * plan.row_blocks + block)
-                self.multiply(acc, block, self.a_operands(a), self.b_operands(b, group))
+                scales = self.scales_of(words, group, step, block)
+                self.multiply(acc, block, (self.a_operands(a), operands, scales))
         return acc
+
+    def scales_of(self, words: list[Any], group: int, slot: int, block: int) -> list[Any]:
+        """Return the scales of an item's instructions, per block of columns."""
+        columns = range(self.plan.column_blocks)
+        if self.scales is None:
+            return [() for _ in columns]
+        own = group + (slot % 2 if self.plan.tile_k == SCALED_K else 0)
+        return [self.scales.of(words, own, column, block) for column in columns]
 
     def fence(self) -> None:
         """Keep instructions from moving across, if the plan says so."""
@@ -109,7 +126,7 @@ class TileBody:
             fx.rocdl.sched_barrier()
 
     def _blocks(self) -> int:
-        return self.plan.chunks * self.plan.column_blocks
+        return self.plan.b_chunks * self.plan.column_blocks
 
     def _block(self, index: int) -> tuple[int, int]:
         """Return (block, chunk) of B's share `index`; chunks are outermost."""
@@ -122,42 +139,55 @@ class TileBody:
     def read_item(self, slot: int, item: int) -> list[Any]:
         """Read what an item needs of A."""
         group, block = divmod(item, self.plan.row_blocks)
-        first = group * self.step.fragments
-        return [self.stage.read(slot, block, first + i) for i in range(self.step.fragments)]
+        first = group * self.a_each
+        return [self.stage.read(slot, block, first + i) for i in range(self.a_each)]
 
     def a_operands(self, words: Sequence[Any]) -> list[Any]:
         """Return the operands of an item's A, one per instruction."""
-        return self.step.operands(words)
+        return self.step.operands(words, self.kinds[0])
 
     def b_operands(self, b: Sequence[Any], group: int) -> list[list[Any]]:
         """Return B's operands of a group: per block, one per instruction."""
-        count, columns = self.step.fragments, self.plan.column_blocks
+        count, columns = self.b_each, self.plan.column_blocks
         return [
             self.step.operands(
-                [self.unpack(b[(group * count + i) * columns + block]) for i in range(count)]
+                [self.unpack(b[(group * count + i) * columns + block]) for i in range(count)],
+                self.kinds[1],
             )
             for block in range(columns)
         ]
 
-    def multiply(self, acc: list[Any], block: int, a: list[Any], b: list[list[Any]],
-                 before: Callable[[int], None] = lambda _: None) -> None:  # fmt: skip
-        """Emit an item's instructions; columns change fastest, so that sums do not wait."""
+    def multiply(
+        self, acc: list[Any], block: int, operands: tuple[list[Any], list[list[Any]], list[Any]],
+        before: Callable[[int], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        """Emit an item's instructions; columns change fastest, so that sums do not wait.
+
+        Args:
+            acc: All sums.
+            block: The item's block of rows.
+            operands: Those of A, of B per block of columns, and scales per block of columns.
+            before: Called before each instruction with its number.
+        """
         columns = self.plan.column_blocks
+        a, b, scales = operands
         for number in range(self.per_item):
             part, column = divmod(number, columns)
             before(number)
             place = block * columns + column
-            acc[place] = self.unit.run(b[column][part], a[part], acc[place])
+            acc[place] = self.unit.run(b[column][part], a[part], acc[place], scales[column])
 
 
 class _Emission:
     """One step being emitted: operations by position, loads on their way."""
 
     def __init__(self, body: TileBody, step: Any, slot: int, state: State, more: bool) -> None:
-        self.body, self.step, self.slot, self.more = body, step, slot, more
-        acc, self.b, self.first = state
+        self.body, self.step, self.turn, self.more = body, step, slot, more
+        acc, self.b, self.first, self.scales = state
         self.acc = list(acc)
-        self.next_slot = (slot + 1) % body.plan.stages
+        self.slot = slot % body.plan.stages
+        self.next_slot = (self.slot + 1) % body.plan.stages
+        self.next_scales: list[Any] = []
         self.next_b: dict[int, Any] = {}
         self.next_a: dict[int, Any] = {}
         self.next_first: list[Any] = []
@@ -172,10 +202,10 @@ class _Emission:
 
     @property
     def _each(self) -> int:
-        return self.body.step.fragments
+        return self.body.a_each
 
     def _group_size(self) -> int:
-        return self._each * self.body.plan.column_blocks
+        return self.body.b_each * self.body.plan.column_blocks
 
     def _at(self, position: int, action: Callable[[], None]) -> None:
         self.actions.setdefault(min(position, self.total), []).append(action)
@@ -191,6 +221,7 @@ class _Emission:
         self._place_reads()
         if self.more:
             self._place_a()
+            self._place_scales()
             self._place_b()
         b: list[list[Any]] = []
         for item in range(body.items):
@@ -202,11 +233,14 @@ class _Emission:
                 b = body.b_operands(self.b, group)
             a = body.a_operands(self.words.pop(item))
             first = item * body.per_item
-            body.multiply(self.acc, block, a, b, partial(self._act_after, first))
+            scales = body.scales_of(self.scales, group, self.turn, block)
+            body.multiply(self.acc, block, (a, b, scales), partial(self._act_after, first))
         self._act(self.total)
         self.body.fence()
-        next_b = [self.next_b[i] for i in range(len(self.b))] if self.more else self.b
-        return self.acc, next_b, self.next_first if self.more else self.first
+        if not self.more:
+            return self.acc, self.b, self.first, self.scales
+        next_b = [self.next_b[i] for i in range(len(self.b))]
+        return self.acc, next_b, self.next_first, self.next_scales
 
     def _next_group(self, item: int) -> int | None:
         """Return the group that begins within the batch of an item, if one does."""
@@ -302,6 +336,25 @@ class _Emission:
             self._at(position, load(number))
         for number, position in enumerate(spread(passes, late, last - 1)):
             self._at(position, write(number))
+
+    def _place_scales(self) -> None:
+        """Place the loads of the next step's scales behind those of its A."""
+        body = self.body
+        if body.scales is None:
+            return
+        first = min(self.total - 1, body.plan.passes)
+        places = spread(body.scales.count, first, max(first, self.total // 4))
+        # The loads' addresses are made at the first of them.
+        loads: list[Callable[[], Any]] = []
+
+        def action(number: int) -> None:
+            if not loads:
+                loads.extend(body.scales.loads(self.step + 1))  # type: ignore[union-attr]
+            self.next_scales.append(loads[number]())
+            self.loads.append(("scale", number))
+
+        for number, position in enumerate(places):
+            self._at(position, partial(action, number))
 
     def _place_b(self) -> None:
         """Place the loads of the next step's B, each after its registers' last use."""
