@@ -46,6 +46,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-T611": "The AMD back end refuses the kernel.",
         "FLY-T612": "waves_per_eu is outside what the architecture can hold.",
         "FLY-T613": "A kernel that must not spill registers does.",
+        "FLY-T614": "A workgroup needs more vector registers than there are.",
         "FLY-T620": "Device code refers to a function that nothing defines.",
         "FLY-T621": "The external linker cannot be started.",
         "FLY-T622": "The external linker reports an error.",

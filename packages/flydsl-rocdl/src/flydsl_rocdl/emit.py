@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from flydsl.errors import CompilerBug, SourceLocation, TargetError
 from flydsl.expr.extern import EXTERNS
 from flydsl.plugins.payloads import CodeObject, KernelInfo
 from flydsl_rocdl import devlib, hsaco
+from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.llvm_options import LLVM_OPTIONS
 from flydsl_rocdl.passes.intrinsics import restored
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, location_of
@@ -36,6 +38,7 @@ _FUNCTION_IN_MESSAGE = re.compile(r"in function '?([\w.$]+)")
 _INTRINSIC_MESSAGE = re.compile(
     r"error: ((?:unknown intrinsic|invalid intrinsic)[^\n]*)\n[^\n]*?(@llvm[^\n]*)"
 )
+_SELECTED_INTRINSIC = re.compile(r"intrinsic %?(llvm\.amdgcn\.[\w.]+)")
 _LDS_MESSAGE = re.compile(r"local memory \((\d+)\) exceeds limit \((\d+)\)")
 
 
@@ -140,6 +143,25 @@ def _kernel_locations(module: Any) -> Mapping[str, SourceLocation | None]:
     }
 
 
+def _call_location(module: Any, intrinsic: str) -> SourceLocation | None:
+    """Return the first place in the user's code that calls an intrinsic."""
+    found: list[SourceLocation] = []
+    operation = intrinsic.replace("llvm.amdgcn.", "rocdl.", 1)
+
+    def look(op: Any) -> Any:
+        called = (
+            str(op.attributes[name]) for name in ("callee", "intrin") if name in op.attributes
+        )
+        if op.name == operation or any(intrinsic in text for text in called):
+            place = location_of(op)
+            if place is not None:
+                found.append(place)
+        return mlir.ir.WalkResult.ADVANCE
+
+    _gpu_module(module).walk(look)
+    return found[0] if found else None
+
+
 def _explain(error: TargetError, module: Any, target: RocdlTarget) -> TargetError:
     """Say what a back-end error means, at the user's kernel."""
     locations = _kernel_locations(module)
@@ -150,7 +172,10 @@ def _explain(error: TargetError, module: Any, target: RocdlTarget) -> TargetErro
                 error.with_location(location_of(function))
         return error
     named = _FUNCTION_IN_MESSAGE.search(error.message)
-    location = locations.get(named.group(1)) if named else None
+    intrinsic = _SELECTED_INTRINSIC.search(error.message)
+    location = _call_location(module, intrinsic.group(1)) if intrinsic else None
+    if location is None and named:
+        location = locations.get(named.group(1))
     if location is None and len(locations) == 1:
         location = next(iter(locations.values()))
     lds = _LDS_MESSAGE.search(error.message)
@@ -198,6 +223,25 @@ def _check_spills(module: Any, kernels: Sequence[KernelInfo]) -> None:
             text, code="FLY-T613", location=location_of(function),
             hint="hold less per lane, use more threads, or lower waves_per_eu",
         )  # fmt: skip
+
+
+def _check_registers(module: Any, kernels: Sequence[KernelInfo], facts: ArchFacts) -> None:
+    """Raise TargetError for kernels whose workgroups need more registers than there are."""
+    locations = _kernel_locations(module)
+    for kernel in kernels:
+        if kernel.required_block is None:
+            continue
+        threads = math.prod(kernel.required_block)
+        waves = -(-threads // facts.wave_size)
+        room = kernel.waves_per_simd * facts.lds.simds
+        if waves > room:
+            raise TargetError(
+                f"kernel {kernel.name} uses {kernel.vgpr + kernel.agpr} vector registers per lane"
+                f" in workgroups of {waves} waves",
+                code="FLY-T614", value=kernel.required_block, location=locations.get(kernel.name),
+                allowed=f"registers for {waves} waves; {facts.name} has them for {room}",
+                hint="use fewer threads, or hold less per lane",
+            )  # fmt: skip
 
 
 def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObject:
@@ -252,6 +296,7 @@ def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObjec
     else:
         data = hsaco.link_with_lld(relocatable, str(lld))
     kernels = hsaco.kernel_infos(data, target.facts, _kernels_with_dynamic_lds(llvm_ir))
+    _check_registers(module, kernels, target.facts)
     _check_spills(module, kernels)
     return CodeObject(
         format=target.object_format,

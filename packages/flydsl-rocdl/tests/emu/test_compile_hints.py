@@ -11,7 +11,7 @@ import pytest
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.config import scope
-from flydsl.errors import UserError
+from flydsl.errors import TargetError, UserError
 
 
 @flyc.kernel
@@ -49,3 +49,37 @@ def test_fast_math_and_llvm_options_change_the_code() -> None:
 def test_unknown_and_malformed_hints_are_refused(hints: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         _isa(hints)
+
+
+@flyc.kernel
+def _heavy(a: fx.Tensor, out: fx.Tensor) -> None:
+    lane = fx.thread_idx.x
+    values = [a[lane * 128 + i] for i in fx.range_constexpr(128)]
+    fx.barrier()
+    for i in fx.range_constexpr(128):
+        out[lane * 128 + i] = values[i] * values[127 - i]
+
+
+@flyc.jit
+def _launch_heavy(a: fx.Tensor, out: fx.Tensor) -> None:
+    _heavy(a, out).launch(grid=(1,), block=(64, 1, 1))
+
+
+def test_occupancy_bounds_reach_the_register_allocator() -> None:
+    a = np.zeros(64 * 128, np.float32)
+    found = []
+    for hints in ({}, {"waves_per_eu": 8}):
+        with scope(FLYDSL_TARGET="gfx942", COMPILE_ONLY=True):
+            (kernel,) = flyc.compile[hints](_launch_heavy, a, a.copy()).kernels
+        found.append(kernel)
+    assert found[0].waves_per_simd < 8
+    assert found[1].waves_per_simd == 8
+    with scope(FLYDSL_TARGET="gfx942", COMPILE_ONLY=True), pytest.raises(TargetError) as caught:
+        flyc.compile[{"waves_per_eu": 9}](_launch_heavy, a, a.copy())
+    assert caught.value.code == "FLY-T612"
+
+
+def test_unsafe_math_uses_the_hardwares_approximations() -> None:
+    exact = re.findall(r"^\tv_\w+", _isa({}), re.MULTILINE)
+    approximate = re.findall(r"^\tv_\w+", _isa({"unsafe_fp_math": True}), re.MULTILINE)
+    assert len(approximate) < len(exact)
