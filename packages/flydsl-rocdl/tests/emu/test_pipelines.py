@@ -10,6 +10,7 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+import flydsl_emu
 from flydsl.config import scope
 from flydsl.errors import TargetError, UserError
 from flydsl_rocdl.arch import lookup
@@ -145,7 +146,7 @@ def test_the_wait_is_counted_around_the_loop(stages: int, copies: int, first: bo
     out = np.zeros(256, np.int32)
     arguments = (a, out, steps, stages, copies, first)
     for arch in ("gfx942", "gfx950"):
-        with scope(FLYDSL_TARGET=arch):
+        with scope(FLYDSL_TARGET=arch), flydsl_emu.sanitize():
             _launch_pipelined(*arguments)
         rows = a.reshape(steps + stages, copies, 256)[:steps]
         assert np.array_equal(out, np.roll(rows.sum((0, 1)), -1))
