@@ -42,6 +42,7 @@ _API = {
     Word.GET_ATTRIBUTE: "PyObject_GetAttr",
     Word.DECREF: "Py_DecRef",
     Word.INCREF: "Py_IncRef",
+    Word.GET_ITEM: "PyDict_GetItem",
 }
 
 
@@ -160,19 +161,22 @@ def make_direct(
         return None
     offsets = _offsets(layout)
     kept: list[object] = [target]
-    records: list[int] = []
-    at = 0
+    words: list[int] = []
+    at = count = 0
     for spec in specs:
         places = offsets[at : at + len(spec.leaves)]
         at += len(spec.leaves)
-        record = _record(spec, places, kept, check_static=check_static)
-        if record is None:
+        records = _records(spec, places, kept, check_static=check_static)
+        if records is None:
             return None
-        records += [record[0], len(record) + 1, *record[1:]]
+        count += len(records)
+        for kind, wanted, name, via, *rest in records:
+            words += [kind, 5 + len(rest), wanted, name, via, *rest]
     head = _head(target, kept)
     head[Word.COUNT] = len(specs)
     head[Word.STREAM_OFFSET] = offsets[-1] if implicit_stream else -1
-    words = [word & _MASK for word in (*head, *records)]
+    head[Word.RECORD_COUNT] = count
+    words = [word & _MASK for word in (*head, *words)]
     plan = _Plan(struct.pack(f"@{len(words)}Q", *words))
     plan.kept = tuple(kept)
     make = ctypes.pythonapi.PyCFunction_NewEx
@@ -209,21 +213,67 @@ def _head(target: Direct, kept: list[object]) -> list[int]:
     return head
 
 
-def _record(
+def _records(
     spec: ArgSpec, places: Sequence[int], kept: list[object], *, check_static: bool
+) -> list[list[int]] | None:
+    """Return an argument's records, the fields of a struct after it; None if not all are native."""
+    if not spec.parts:
+        record = _record(spec, places, kept, check_static=check_static, looked_up=True)
+        via = _via(spec.native, kept)
+        return None if record is None else [[*record[:2], 0, via, *record[2:]]]
+    native: Any = spec.native
+    if native is None:
+        return None
+    kept += [native.type, native.value]
+    records = [[Kind.STRUCT, id(native.type), 0, 0, id(native.value)]]
+    at = 0
+    for name, part in spec.parts:
+        held = places[at : at + len(part.leaves)]
+        at += len(part.leaves)
+        record = _record(part, held, kept, check_static=True, looked_up=False)
+        if record is None:
+            return None
+        kept.append(name)
+        records.append([*record[:2], id(name), _via(part.native, kept), *record[2:]])
+    return records
+
+
+def _via(native: Any, kept: list[object]) -> int:
+    """Return the name of the attribute that holds a number, or 0."""
+    if native is None or native.kind not in ("integer", "float") or not native.value:
+        return 0
+    kept.append(native.value)
+    return id(native.value)
+
+
+def _record(
+    spec: ArgSpec,
+    places: Sequence[int],
+    kept: list[object],
+    *,
+    check_static: bool,
+    looked_up: bool,
 ) -> list[int] | None:
-    """Return a record without its length; None if the argument cannot be read natively."""
+    """Return a record without words 1, 3 and 4; None if the value cannot be read natively.
+
+    Args:
+        spec: The argument or field.
+        places: Offsets of its leaves.
+        kept: Gets what the record refers to.
+        check_static: Compare a compile-time value.
+        looked_up: Compile-time values have been found by an equal one.
+    """
     if not spec.ir_type:
         if not check_static:
             return [Kind.IGNORE, 0, 0]
         kept.append(spec.static)
-        if not isinstance(spec.static, (tuple, float)):
+        if looked_up and not isinstance(spec.static, (tuple, float)):
             return [Kind.IGNORE, id(type(spec.static)), 0]
         # The same object: of another one that is equal, 1.0 may be 1 and 0.0 be -0.0, which the
         # Python closure finds out.
         return [Kind.SAME, 0, id(spec.static)]
     native = spec.native
-    if native is None:
+    if native is None or spec.parts:
         return None
     kept += [native.type, native.value]
     kind = id(native.type)

@@ -89,15 +89,15 @@ class _Routine(IrText):
 def _integer(out: _Routine) -> None:
     value = out.value(f"call i64 {out.word(Word.AS_LONG_LONG, 'ptr')}(ptr %object)")
     out.no_error(out.value(f"icmp eq i64 {value}, -1"))
-    out.require(out.value(f"icmp sge i64 {value}, {out.field(3)}"))
-    out.require(out.value(f"icmp sle i64 {value}, {out.field(4)}"))
-    out.put(value, out.field(5), out.field(6))
+    out.require(out.value(f"icmp sge i64 {value}, {out.field(5)}"))
+    out.require(out.value(f"icmp sle i64 {value}, {out.field(6)}"))
+    out.put(value, out.field(7), out.field(8))
 
 
 def _unsigned(out: _Routine) -> None:
     value = out.value(f"call i64 {out.word(Word.AS_UNSIGNED, 'ptr')}(ptr %object)")
     out.no_error(out.value(f"icmp eq i64 {value}, -1"))
-    out.put(value, out.field(5), "8")
+    out.put(value, out.field(7), "8")
 
 
 def _float(out: _Routine) -> None:
@@ -110,33 +110,33 @@ def _float(out: _Routine) -> None:
     exponent = out.value(f"and i64 {bits}, {0x7FF << 52}")
     finite = out.value(f"icmp ne i64 {exponent}, {0x7FF << 52}")
     infinite = out.value(f"icmp eq i32 {out.value(f'and i32 {small}, 2147483647')}, {0xFF << 23}")
-    single = out.value(f"icmp eq i64 {out.field(6)}, 4")
+    single = out.value(f"icmp eq i64 {out.field(8)}, 4")
     overflow = out.value(f"and i1 {finite}, {infinite}")
     bad = out.value(f"and i1 {single}, {overflow}")
     out.require(out.value(f"xor i1 {bad}, true"))
     wide = out.value(f"zext i32 {small} to i64")
-    out.put(out.value(f"select i1 {single}, i64 {wide}, i64 {bits}"), out.field(5), out.field(6))
+    out.put(out.value(f"select i1 {single}, i64 {wide}, i64 {bits}"), out.field(7), out.field(8))
 
 
 def _attribute(out: _Routine) -> None:
-    name = out.field(3, "ptr")
+    name = out.field(5, "ptr")
     found = out.value(f"call ptr {out.word(Word.GET_ATTRIBUTE, 'ptr')}(ptr %object, ptr {name})")
-    out.put(out.unsigned(found), out.field(5), "8")
+    out.put(out.unsigned(found), out.field(7), "8")
 
 
 def _current(out: _Routine) -> None:
-    out.put(out.current_stream(), out.field(5), "8")
+    out.put(out.current_stream(), out.field(7), "8")
 
 
 def _tensor(out: _Routine) -> None:
-    status = out.value(f"call i32 {out.field(3, 'ptr')}(ptr %object, ptr %tensor)")
+    status = out.value(f"call i32 {out.field(5, 'ptr')}(ptr %object, ptr %tensor)")
     out.require(out.value(f"icmp eq i32 {status}, 0"), "error")
     dtype = out.value(f"zext i32 {out.load('i32', '%tensor', _DTYPE)} to i64")
-    out.require(out.value(f"icmp eq i64 {dtype}, {out.field(4)}"))
+    out.require(out.value(f"icmp eq i64 {dtype}, {out.field(6)}"))
     device = out.load("i64", "%tensor", _DEVICE)
-    out.require(out.value(f"icmp eq i64 {device}, {out.field(5)}"))
+    out.require(out.value(f"icmp eq i64 {device}, {out.field(7)}"))
     rank = out.value(f"zext i32 {out.load('i32', '%tensor', _RANK)} to i64")
-    out.require(out.value(f"icmp eq i64 {rank}, {out.field(6)}"))
+    out.require(out.value(f"icmp eq i64 {rank}, {out.field(8)}"))
     shape, strides = out.load("ptr", "%tensor", _SHAPE), out.load("ptr", "%tensor", _STRIDES)
     out.require(out.value(f"icmp ne ptr {strides}, null"))
     data = out.load("i64", "%tensor", _DATA)
@@ -144,8 +144,8 @@ def _tensor(out: _Routine) -> None:
     _check_plain(out, shape)
     capped = out.value(f"or i64 {address}, 16")
     lowest = out.value(f"and i64 {capped}, {out.value(f'sub i64 0, {capped}')}")
-    out.require(out.value(f"icmp eq i64 {lowest}, {out.field(7)}"))
-    out.put(address, out.field(10), "8")
+    out.require(out.value(f"icmp eq i64 {lowest}, {out.field(9)}"))
+    out.put(address, out.field(12), "8")
     _check_axes(out, shape, strides, rank, address)
     _copy_leaves(out, shape, strides)
 
@@ -156,7 +156,7 @@ def _check_plain(out: _Routine, shape: str) -> None:
     Torch's negated views are views of complex numbers: along more than one element, their strides
     are even.
     """
-    name, unit = out.field(12, "ptr"), out.field(8)
+    name, unit = out.field(14, "ptr"), out.field(10)
     silent, look, ask, plain = (out.fresh(label) for label in ("silent", "look", "ask", "plain"))
     out.branch(out.value(f"icmp eq ptr {name}, null"), plain, silent)
     out.begin(silent)
@@ -184,7 +184,7 @@ def _check_axes(out: _Routine, shape: str, strides: str, rank: str, address: str
     Without memory there must be no elements either.
     """
     before = out.block
-    unit, wide = out.field(8), out.field(9)
+    unit, wide = out.field(10), out.field(11)
     any_unit = out.value(f"icmp slt i64 {unit}, 0")
     out.jump("axes")
     out.begin("axes")
@@ -217,14 +217,14 @@ def _check_axes(out: _Routine, shape: str, strides: str, rank: str, address: str
 
 
 def _copy_leaves(out: _Routine, shape: str, strides: str) -> None:
-    before, count = out.block, out.field(11)
+    before, count = out.block, out.field(13)
     out.jump("leaves")
     out.begin("leaves")
     leaf, following = "%leaf", "%leaf_next"
     out.lines.append(f"  {leaf} = phi i64 [ 0, %{before} ], [ {following}, %leaf_done ]")
     out.branch(out.value(f"icmp ult i64 {leaf}, {count}"), "leaf_copy", "next")
     out.begin("leaf_copy")
-    index = out.value(f"add i64 {leaf}, 13")
+    index = out.value(f"add i64 {leaf}, 15")
     code = out.value(f"load i64, ptr {out.value(f'getelementptr i64, ptr %record, i64 {index}')}")
     axis = out.value(f"and i64 {code}, 255")
     width = out.value(f"and i64 {out.value(f'lshr i64 {code}, 16')}, 65535")
@@ -239,12 +239,22 @@ def _copy_leaves(out: _Routine, shape: str, strides: str) -> None:
     out.jump("leaves")
 
 
+def _struct(out: _Routine) -> None:
+    """Note the dictionary that holds a struct's fields; the struct keeps it alive."""
+    name = out.field(5, "ptr")
+    found = out.value(f"call ptr {out.word(Word.GET_ATTRIBUTE, 'ptr')}(ptr %object, ptr {name})")
+    out.require(out.value(f"icmp ne ptr {found}, null"), "error")
+    out.lines.append(f"  call void {out.word(Word.DECREF, 'ptr')}(ptr {found})")
+    out.lines.append(f"  store ptr {found}, ptr %fields")
+
+
 _READERS = {
     Kind.INTEGER: _integer,
     Kind.UNSIGNED: _unsigned,
     Kind.FLOAT: _float,
     Kind.ATTRIBUTE: _attribute,
     Kind.CURRENT: _current,
+    Kind.STRUCT: _struct,
 }
 
 
@@ -257,18 +267,33 @@ def _arguments(out: _Routine) -> None:
     out.jump("loop")
     out.begin("loop")
     out.lines += [
+        f"  %r = phi i64 [ 0, %{before} ], [ %r_next, %next ]",
         f"  %i = phi i64 [ 0, %{before} ], [ %i_next, %next ]",
         f"  %record = phi ptr [ %records, %{before} ], [ %record_next, %next ]",
     ]
-    out.branch(out.value(f"icmp ult i64 %i, {count}"), "argument", "launch")
+    out.branch(out.value(f"icmp ult i64 %r, {out.word(Word.RECORD_COUNT)}"), "argument", "launch")
     out.begin("argument")
+    name = out.field(3, "ptr")
+    out.branch(out.value(f"icmp eq ptr {name}, null"), "positional", "field")
+    out.begin("positional")
     out.lines.append("  %slot = getelementptr ptr, ptr %args, i64 %i")
-    out.lines.append("  %object = load ptr, ptr %slot")
+    out.lines.append("  %given_object = load ptr, ptr %slot")
+    out.jump("read")
+    out.begin("field")
+    held = out.value("load ptr, ptr %fields")
+    found = out.value(f"call ptr {out.word(Word.GET_ITEM, 'ptr')}(ptr {held}, ptr {name})")
+    out.require(out.value(f"icmp ne ptr {found}, null"))
+    field = out.block
+    out.jump("read")
+    out.begin("read")
+    out.lines.append(f"  %whole = phi ptr [ %given_object, %positional ], [ {found}, %{field} ]")
+    out.lines.append(f"  %step = phi i64 [ 1, %positional ], [ 0, %{field} ]")
     kind, wanted = out.field(0), out.field(2, "ptr")
-    actual = out.load("ptr", "%object", TYPE_OFFSET)
+    actual = out.load("ptr", "%whole", TYPE_OFFSET)
     free = out.value(f"icmp eq ptr {wanted}, null")
     fits = out.value(f"icmp eq ptr {wanted}, {actual}")
     out.require(out.value(f"or i1 {free}, {fits}"))
+    _inner(out)
     for number, read in _READERS.items():
         here, further = out.fresh("kind"), out.fresh("other")
         out.branch(out.value(f"icmp eq i64 {kind}, {int(number)}"), here, further)
@@ -278,7 +303,7 @@ def _arguments(out: _Routine) -> None:
         out.begin(further)
     out.branch(out.value(f"icmp eq i64 {kind}, {int(Kind.TENSOR)}"), "tensor_read", "no_tensor")
     out.begin("no_tensor")
-    same = out.value(f"icmp eq ptr %object, {out.field(3, 'ptr')}")
+    same = out.value(f"icmp eq ptr %object, {out.field(5, 'ptr')}")
     unasked = out.value(f"icmp ne i64 {kind}, {int(Kind.SAME)}")
     out.branch(out.value(f"or i1 {same}, {unasked}"), "next", "miss")
     out.begin("tensor_read")
@@ -287,9 +312,27 @@ def _arguments(out: _Routine) -> None:
     size = out.field(1)
     out.lines += [
         f"  %record_next = getelementptr i64, ptr %record, i64 {size}",
-        "  %i_next = add i64 %i, 1",
+        "  %r_next = add i64 %r, 1",
+        "  %i_next = add i64 %i, %step",
     ]
     out.jump("loop")
+
+
+def _inner(out: _Routine) -> None:
+    """Go from an object to the attribute of it that holds its value, if the record names one."""
+    via, whole = out.field(4, "ptr"), out.block
+    out.branch(out.value(f"icmp eq ptr {via}, null"), "plain", "boxed")
+    out.begin("boxed")
+    found = out.value(f"call ptr {out.word(Word.GET_ATTRIBUTE, 'ptr')}(ptr %whole, ptr {via})")
+    out.require(out.value(f"icmp ne ptr {found}, null"), "error")
+    # The object keeps it alive: its count, the first word, then is more than the one given here.
+    count = out.load("i64", found, 0)
+    out.lines.append(f"  call void {out.word(Word.DECREF, 'ptr')}(ptr {found})")
+    out.require(out.value(f"icmp ugt i64 {count}, 1"))
+    boxed = out.block
+    out.jump("plain")
+    out.begin("plain")
+    out.lines.append(f"  %object = phi ptr [ %whole, %{whole} ], [ {found}, %{boxed} ]")
 
 
 def _launch(out: _Routine) -> None:
@@ -334,6 +377,7 @@ def llvm_ir() -> str:
             "entry:",
             f"  %block = alloca [{BLOCK_BYTES} x i8], align 16",
             "  %tensor = alloca [48 x i8], align 8",
+            "  %fields = alloca ptr",
             f"  %plan = getelementptr i8, ptr %self, i64 {PLAN_START}",
             *out.lines,
             "}\n",

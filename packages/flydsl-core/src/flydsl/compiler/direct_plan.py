@@ -37,17 +37,23 @@ class Word(IntEnum):
     DECREF = 19
     INCREF = 20
     FALSE = 21
+    RECORD_COUNT = 22
+    GET_ITEM = 23
     RECORDS = 24
 
 
 class Kind(IntEnum):
     """Word 0 of a record; word 1 is its length in words, word 2 the type wanted or 0.
 
-    ``SAME`` 3: the object. ``INTEGER`` 3, 4: range; 5: offset; 6: bytes. ``UNSIGNED`` 5: offset.
-    ``FLOAT`` 5: offset; 6: bytes. ``ATTRIBUTE`` 3: its name; 5: offset. ``CURRENT`` 5: offset.
-    ``TENSOR`` 3: exchange function; 4: data type; 5: device; 6: rank; 7: alignment; 8: unit axis
-    or -1; 9: bit mask of axes with 64-bit extents; 10: offset of the address; 11: count of leaves;
-    12: name of the method that must return False, or 0;
+    Word 3 is 0 for the next argument, or the name of a field of the struct before; word 4 is 0 or
+    the name of the attribute that holds the value to read. Then follow:
+
+    ``SAME`` 5: the object. ``INTEGER`` 5, 6: range; 7: offset; 8: bytes. ``UNSIGNED`` 7: offset.
+    ``FLOAT`` 7: offset; 8: bytes. ``ATTRIBUTE`` 5: its name; 7: offset. ``CURRENT`` 7: offset.
+    ``STRUCT`` 5: name of the attribute that holds the dictionary of its fields.
+    ``TENSOR`` 5: exchange function; 6: data type; 7: device; 8: rank; 9: alignment; 10: unit axis
+    or -1; 11: bit mask of axes with 64-bit extents; 12: offset of the address; 13: count of leaves;
+    14: name of the method that must return False, or 0;
     then one word a leaf: axis in bits 0-7, 1 for a stride in 8-15, bytes in 16-31, offset in 32-63.
     """
 
@@ -59,3 +65,4 @@ class Kind(IntEnum):
     ATTRIBUTE = 5
     CURRENT = 6
     TENSOR = 7
+    STRUCT = 8

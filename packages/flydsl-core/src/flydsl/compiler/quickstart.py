@@ -28,6 +28,8 @@ from flydsl.compiler.loading import Launch, Launcher, LoadedArtifact
 from flydsl.config import core as settings
 from flydsl.config.settings import environment_text, overridden
 from flydsl.errors import FlyDSLError
+from flydsl.expr.numeric import Numeric
+from flydsl.expr.structs import Struct, StructType
 from flydsl.frontend.dependencies import value_identity
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class _Spec(NamedTuple):
     leaves: tuple[_Leaf, ...]
     native: _Native | None
     static: object
+    parts: tuple[tuple[str, Any], ...] = ()
 
 
 class Start(NamedTuple):
@@ -167,7 +170,13 @@ def _fresh() -> bool:
 
 
 def _static(function: JitFunction, values: Mapping[str, object]) -> list[object]:
-    return [values[p.name] for p in function.signature.parameters if p.constexpr]
+    """Return the values whose classes are part of the program."""
+    found = []
+    for parameter in function.signature.parameters:
+        value = values[parameter.name]
+        if parameter.constexpr or isinstance(type(value), StructType):
+            found.append(value)
+    return found
 
 
 def _key(
@@ -217,6 +226,10 @@ def _kind_text(value: object) -> str | None:
         or name == "flydsl.expr.annotations.Stream"
     ):
         return name
+    if isinstance(value, Numeric):
+        return f"{name}:{kind!r}:{type(value.value).__name__}"
+    if isinstance(value, Struct):
+        return _struct_text(name, value)
     seen = exchanged(value)
     if seen is None or not seen.shape:
         return None
@@ -226,22 +239,37 @@ def _kind_text(value: object) -> str | None:
     return f"{name}:{seen.dtype}:{seen.device}:{len(seen.shape)}:{alignment}:{unit}:{wide}"
 
 
+def _struct_text(name: str, value: Struct) -> str | None:
+    """Return what of a struct is compiled in."""
+    kind: Any = type(value)
+    parts = [name]
+    for field in kind.fields:
+        held = getattr(value, field.name)
+        text = _static_text(held) if field.constexpr else _kind_text(held)
+        if text is None:
+            return None
+        parts.append(f"{field.name}:{field.kind!r}:{text}")
+    return "\1".join(parts)
+
+
 def _plain(spec: Any) -> tuple[Any, ...]:
     """Return a specification as values that `marshal` writes."""
     native = spec.native
     leaves = tuple((leaf.format, leaf.low, leaf.high) for leaf in spec.leaves)
+    parts = tuple((name, _plain(part)) for name, part in spec.parts)
     if native is None or not spec.ir_type:
-        return "", leaves, None
+        return "", leaves, None, parts
     fields = _Native._fields[: -len(_Native._field_defaults)]
-    return spec.ir_type, leaves, tuple(getattr(native, field) for field in fields)
+    return spec.ir_type, leaves, tuple(getattr(native, field) for field in fields), parts
 
 
-def _rebuilt(plain: tuple[Any, ...], value: object) -> _Spec:
-    ir_type, leaves, fields = plain
+def _rebuilt(plain: tuple[Any, ...], value: Any) -> _Spec:
+    ir_type, leaves, fields, parts = plain
     native = None
     if fields is not None:
         seen = exchanged(value) if fields[0] == "tensor" else None
         arguments: dict[str, Any] = dict(zip(_Native._fields, fields, strict=False))
         function = 0 if seen is None else seen.function
         native = _Native(**arguments, type=type(value), function=function)
-    return _Spec(ir_type, tuple(_Leaf(*leaf) for leaf in leaves), native, value)
+    held = tuple((name, _rebuilt(part, getattr(value, name))) for name, part in parts)
+    return _Spec(ir_type, tuple(_Leaf(*leaf) for leaf in leaves), native, value, held)

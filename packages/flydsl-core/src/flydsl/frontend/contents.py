@@ -115,7 +115,7 @@ def content_of(
         items = [content_of(item, names, inner) for item in value]
         text = f"set{sorted(item.digest for item in items)}"
         return Content(hashed(text), all(item.portable for item in items), isinstance(value, set))
-    if isinstance(value, dict):
+    if isinstance(value, (dict, types.MappingProxyType)):
         flat = [part for pair in value.items() for part in pair]
         return _combined(f"{type(value).__qualname__}", flat, names, inner, mutable=True)
     return _callable(value, names, inner) or _object(value, names, inner)
@@ -132,7 +132,7 @@ def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
     if kind in _PLAIN or len(path) >= _MAX_DEPTH or id(value) in path:
         return
     held: Iterable[object] = ()
-    if isinstance(value, dict):
+    if isinstance(value, (dict, types.MappingProxyType)):
         held = [part for pair in value.items() for part in pair]
     elif isinstance(value, (tuple, list, set, frozenset)):
         held = value

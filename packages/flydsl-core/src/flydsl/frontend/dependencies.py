@@ -25,7 +25,7 @@ from flydsl.frontend.contents import (
     hashed,
     same_scalar,
 )
-from flydsl.frontend.eligible import is_user_module, rewritable
+from flydsl.frontend.eligible import is_user_module, reads_outside, rewritable
 
 __all__ = [
     "Dependencies",
@@ -35,12 +35,6 @@ __all__ = [
     "collect_dependencies",
     "value_identity",
 ]
-
-_OUTSIDE = frozenset(
-    "environ getenv open globals locals eval exec vars __dict__ getattr import_module __import__ "
-    "argv modules stdin input read_text read_bytes perf_counter time_ns urandom randint".split()
-)
-"""Names by which code reads what no scan can follow."""
 
 _GENERATED = "__create_fn__.<locals>."
 """How the qualified names of the methods begin that `dataclasses` writes."""
@@ -304,7 +298,7 @@ class _Scan:
             if held.mutable:
                 self.checks.append(_Check(reader, value, held.digest))
         self.entries[path] = Dependency(path, "function", hashed(content))
-        if names & _OUTSIDE:
+        if reads_outside(function, names):
             # What it reads there cannot be compared by another process.
             self.entries[path + "/outside"] = Dependency(path + "/outside", "object", "", False)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):

@@ -3,17 +3,63 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
-from types import FunctionType
+from itertools import pairwise
+from types import CodeType, FunctionType, ModuleType
 
 from flydsl.diagnostics import is_framework_module
 
-__all__ = ["RUNTIME", "is_user_module", "rewritable"]
+__all__ = ["RUNTIME", "is_user_module", "reads_outside", "rewritable"]
 
 RUNTIME = "_fly_rt"
 """Name by which rewritten code refers to `flydsl.frontend.runtime`."""
 
 _FOREIGN = frozenset({"mlir", "numpy", "torch", "ml_dtypes", "pytest", "_pytest", "hypothesis"})
+
+_OUTSIDE = frozenset(
+    "environ getenv open globals locals eval exec vars __dict__ getattr import_module __import__ "
+    "argv modules stdin input read_text read_bytes perf_counter time_ns urandom randint".split()
+)
+"""Names by which code reads what no scan can follow."""
+
+
+def reads_outside(function: FunctionType, names: Set[str]) -> bool:
+    """Return whether a function may read what a scan of the program does not find.
+
+    Attributes of this project's own modules are no such thing, whatever their names.
+
+    Args:
+        function: The function.
+        names: Global names and attributes in its code and in that of its inner functions.
+    """
+    found = names & _OUTSIDE
+    if found != {"getattr"}:
+        return bool(found)
+    return any(_asks_others(code, function.__globals__) for code in _codes(function.__code__))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _asks_others(code: CodeType, space: Mapping[str, object]) -> bool:
+    """Return whether ``getattr`` is used for anything but ``getattr(<module of ours>..., ...)``."""
+    if "getattr" not in code.co_names:
+        return False
+    import dis
+
+    instructions = [i for i in dis.get_instructions(code) if i.opname != "PUSH_NULL"]
+    for this, following in pairwise(instructions):
+        if this.argval == "getattr":
+            owner = space.get(str(following.argval))
+            ours = isinstance(owner, ModuleType) and is_framework_module(owner.__name__)
+            if not (this.opname == following.opname == "LOAD_GLOBAL" and ours):
+                return True
+    return False
 
 
 def rewritable(function: FunctionType) -> bool:

@@ -92,9 +92,11 @@ class NativeRead:
     Attributes:
         kind: ``"integer"`` and ``"float"``: the one leaf is the value itself. ``"attribute"``: an
             unsigned integer attribute. ``"current-stream"``: the stream that is current.
-            ``"tensor"``: through a DLPack exchange function.
+            ``"tensor"``: through a DLPack exchange function. ``"struct"``: by its parts.
         type: The type that the argument must have exactly.
-        value: For ``"attribute"`` its name. For a tensor the name of a method that returns False
+        value: For ``"attribute"`` its name; for ``"integer"`` and ``"float"`` the name of the
+            attribute that holds it, or nothing; for ``"struct"`` the name of the attribute that
+            holds a dictionary of the fields. For a tensor the name of a method that returns False
             unless the memory holds other values than the tensor's, or nothing; a tensor with a unit
             stride along more than one element is not asked.
         function: For a tensor, the address of ``dltensor_from_py_object_no_sync``.
@@ -106,7 +108,7 @@ class NativeRead:
         sources: What the leaves after the address are: an axis, and whether its stride is meant.
     """
 
-    kind: Literal["integer", "float", "attribute", "current-stream", "tensor"]
+    kind: Literal["integer", "float", "attribute", "current-stream", "tensor", "struct"]
     type: type
     value: str = ""
     function: int = 0

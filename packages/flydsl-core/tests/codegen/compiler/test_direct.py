@@ -11,7 +11,9 @@ import threading
 
 import pytest
 
+import flydsl.expr as fx
 from flydsl.compiler.arguments.scalars import describe_number, describe_static, describe_stream
+from flydsl.compiler.arguments.structs import describe_struct
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.direct import Direct, make_direct
 from flydsl.compiler.dispatch import MISS, argument_format, make_closure
@@ -295,6 +297,79 @@ def test_every_tensor_against_every_specification():
             assert padded([spec], native) == python, (sample.shape, value.shape, value.stride())
             hits += native is not None
     assert hits >= len(samples)
+
+
+@fx.struct
+class Inputs(fx.Struct):
+    a: fx.Tensor
+    count: fx.Int32
+    mode: fx.Constexpr[int]
+    scale: fx.Float32
+    stream: fx.Stream
+    b: fx.Tensor
+
+
+@fx.struct
+class Others(fx.Struct):
+    a: fx.Tensor
+
+
+@fx.struct
+class Nested(fx.Struct):
+    inner: Others
+    n: fx.Int32
+
+
+def test_structs():
+    samples = list(tensors())[:12]
+    draw = random.Random(5)
+
+    def made(mode=3):
+        chosen = draw.sample(samples, 2)
+        count, scale = draw.randrange(-(2**31), 2**31), draw.uniform(-9, 9)
+        return Inputs(chosen[0], count, mode, scale, Stream(draw.randrange(100)), chosen[1])
+
+    hits = 0
+    for _ in range(200):
+        value = made()
+        specs = [describe_number(1, Int32), describe_struct(value, None), describe_number(1, Int64)]
+        others = [value, made(), Others(samples[0]), (1,), None]
+        same = value.replace(count=5, scale=0.5, stream=Stream(9), b=value.b)
+        for given in (*others, same, value.replace(mode=4)):
+            for first in (7, "x"):
+                native, python = both(specs, [first, given, 9])
+                assert padded(specs, native) == python
+                hits += native is not None
+    assert hits > 300
+
+
+def test_compile_time_fields_are_always_compared():
+    value = Inputs(torch.zeros(4), 1, 3, 1.0, Stream(0), torch.zeros(4))
+    spec = describe_struct(value, None)
+    for mode, accepted in ((3, True), (4, False)):
+        seen = both([spec], [value.replace(mode=mode)], check_static=False)
+        assert [one is not None for one in seen] == [accepted] * 2
+
+
+def test_structs_in_structs_are_left_to_python():
+    value = Nested(Others(torch.zeros(4)), 3)
+    recorder = Recorder(64)
+    spec = describe_struct(value, None)
+    assert make_direct([spec], recorder.target(), implicit_stream=False) is None
+
+
+def test_calls_with_structs_do_not_leak():
+    value = Inputs(torch.zeros(4), 1000, 3, 1.5, Stream(0), torch.zeros(4))
+    spec = describe_struct(value, None)
+    recorder = Recorder(512)
+    direct = make_direct([spec], recorder.target(), implicit_stream=False)
+    watched = [value, value._values, value.a, value.stream, value.scale]
+    direct(value)
+    before = [sys.getrefcount(item) for item in watched]
+    for _ in range(500):
+        direct(value)
+        direct(Others(value.a))
+    assert [sys.getrefcount(item) for item in watched] == before
 
 
 def test_extents_beyond_32_bits():

@@ -227,3 +227,33 @@ def test_of_data_classes_the_fields_count_and_not_their_text(old, new):
     before, after = plans(PLANS), plans(PLANS.replace(old, new))
     same = collect_dependencies(before.g).digest == collect_dependencies(after.g).digest
     assert same is (new != "frozen=True, eq=False")
+
+
+@pytest.mark.parametrize(
+    ("body", "portable"),
+    [
+        ("getattr(fx, name)(x)", True),
+        ("getattr(fx.math, name)(x)", True),
+        ("[getattr(fx.math, name)(y) for y in x]", True),
+        ("getattr(fx, 'a') + getattr(x, name)", False),
+        ("getattr(math, name)(x)", False),
+        ("map(getattr, [x], [name])", False),
+        ("[getattr(y, name) for y in x]", False),
+        ("(lambda fx: getattr(fx, name))(x)", False),
+        ("open(x)", False),
+        ("getattr(fx, open(x))", False),
+    ],
+)
+def test_only_attributes_of_our_own_modules_may_have_any_name(body, portable):
+    source = f"import math\nimport flydsl.expr as fx\ndef f(x, name):\n    return {body}\n"
+    assert collect_dependencies(module(source).f).portable is portable
+
+
+def test_read_only_mappings_count_by_content():
+    source = "import types\nTABLE = types.MappingProxyType({'a': [1]})\ndef f():\n    return TABLE"
+    space = module(source)
+    found = collect_dependencies(space.f)
+    assert found.portable
+    assert found.digest != collect_dependencies(module(source.replace("1", "2")).f).digest
+    space.TABLE["a"].append(3)
+    assert not found.unchanged()

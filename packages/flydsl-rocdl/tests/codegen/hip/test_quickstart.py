@@ -161,6 +161,45 @@ def test_objects_as_compile_time_arguments_count_with_their_classes(run):
     assert run(program=PLAN) == STARTED
 
 
+STRUCT = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@fx.struct
+class Inputs(fx.Struct):
+    a: fx.Tensor
+    count: fx.Int32
+    width: fx.Constexpr[int]
+    alpha: fx.Float32
+
+    def scaled(self, x):
+        return x * self.alpha
+
+@flyc.kernel
+def kernel(p: Inputs):
+    i = fx.block_idx.x * 64 + fx.thread_idx.x
+    if i < p.count:
+        p.a[i] = p.scaled(p.a[i]) + p.width
+
+@flyc.jit
+def launch(p: Inputs):
+    kernel(p).launch(grid=((p.count + 63) // 64,), block=(64,))
+"""
+
+
+def test_structs_start_at_once(run):
+    def given(fields):
+        return f"program.Inputs({fields})"
+
+    assert run(given("Tensor(), 100, 3, 0.5"), program=STRUCT) == COMPILED
+    assert run(given("Tensor(), 100, 3, 0.5")) == STARTED
+    assert run(given("Tensor(60), 7, 3, 2.5")) == STARTED
+    assert run(given("Tensor(), 100, 4, 0.5")) == COMPILED
+    assert run(given("Tensor(100, 2), 100, 3, 0.5")) == COMPILED
+    assert run(given("Tensor(), 100, 3, 0.5"), program=STRUCT.replace("x * s", "x + s")) == COMPILED
+    assert run(given("Tensor(), 100, 3, 0.5"), program=STRUCT) == STARTED
+
+
 def test_damage_goes_the_full_way(run, tmp_path):
     assert run() == COMPILED
     for entry in (tmp_path / "cache").glob("??/*.entry"):

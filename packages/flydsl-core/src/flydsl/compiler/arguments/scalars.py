@@ -108,7 +108,9 @@ def _integer(value: object, number: Any, wanted: type[Numeric], read: str) -> Ar
     if wanted is Boolean and "bool(" not in read:
         # The format has room for more.
         guard += f" and 0 <= {read} <= 1"
-    native = NativeRead("integer", type(value)) if read == "v" else None
+    native = None
+    if read in ("v", "v.value"):
+        native = NativeRead("integer", type(value), read.partition(".")[2])
     return ArgSpec(
         key=("number", text),
         ir_type=text,
@@ -162,6 +164,9 @@ def _float(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgS
         names["encode"] = form.encode
         code = "H" if form.width == 16 else "B"
         read = f"encode({read})"
+    native = None
+    if type(number) is float and code in ("f", "d"):
+        native = NativeRead("float", type(value), read.partition(".")[2])
     guard = "type(v) is kind"
     if form.width < 64:
         # Packing as a C float makes an infinity of what is too large.
@@ -173,7 +178,7 @@ def _float(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgS
         leaves=(ArgLeaf(code, read),),
         guard=guard,
         names=names,
-        native=NativeRead("float", float) if type(value) is float and code in ("f", "d") else None,
+        native=native,
     )
 
 

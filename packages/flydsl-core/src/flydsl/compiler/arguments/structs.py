@@ -11,7 +11,7 @@ from flydsl.errors import CompilerBug, FlyDSLError, UserTypeError
 from flydsl.expr.storage import AlignedType
 from flydsl.expr.structs import Struct
 from flydsl.frontend.dependencies import code_digest
-from flydsl.plugins.payloads import ArgLeaf, ArgSpec
+from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
 __all__ = ["describe_struct"]
 
@@ -56,8 +56,14 @@ def describe_struct(value: object, annotation: Any) -> ArgSpec | None:
         guard=" and ".join(f"({guard})" for guard in guards),
         names=names,
         static=kind,
+        native=NativeRead("struct", kind, "_values") if _plain(parts) else None,
         parts=tuple(parts),
     )
+
+
+def _plain(parts: list[tuple[str, ArgSpec]]) -> bool:
+    """Return whether machine code can read all fields."""
+    return all(not part.ir_type or (part.native and not part.parts) for _, part in parts)
 
 
 def _identity(kind: Any) -> tuple[str, ...]:
