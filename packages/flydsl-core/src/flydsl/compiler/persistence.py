@@ -37,8 +37,7 @@ class Persistence:
     def __init__(self, function: JitFunction, call: Call, store: DiskCache | None) -> None:
         self._store = store
         self._name, self._target = function.name, call.target.name
-        static = (spec.static for spec in call.specs.values() if not spec.ir_type)
-        self._dependencies = function.dependencies().given(static)
+        self._dependencies = function.dependencies().given_by(call.specs.values())
         self._key = None if store is None else _key(function, call, self._dependencies)
 
     def fetch(self) -> tuple[Artifact, Dependencies] | None:

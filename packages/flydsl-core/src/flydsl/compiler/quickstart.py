@@ -29,7 +29,7 @@ from flydsl.config import core as settings
 from flydsl.config.settings import environment_text, overridden
 from flydsl.errors import FlyDSLError
 from flydsl.expr.numeric import Numeric
-from flydsl.expr.structs import Struct, StructType
+from flydsl.expr.structs import Struct
 from flydsl.frontend.dependencies import value_identity
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None
     """
     if not _fresh() or not settings.ENABLE_CACHE.get():
         return None
-    dependencies = function.dependencies().given(_static(function, values))
+    dependencies = function.dependencies().given(*_given(function, values))
     key = _key(function, values, dependencies)
     data = None if key is None else disk_cache().fetch(key)
     if data is None:
@@ -141,7 +141,7 @@ def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: b
     if placement is None or not readable or not plain or not settings.ENABLE_CACHE.get():
         return
     restart = placement.runtime.restart(artifact.code, placement.device)
-    dependencies = function.dependencies().given(_static(function, call.values))
+    dependencies = function.dependencies().given(*_given(function, call.values))
     key = None if restart is None else _key(function, call.values, dependencies)
     if restart is None or key is None:
         return
@@ -169,14 +169,19 @@ def _fresh() -> bool:
     return (manager is None or not manager.in_use()) and not overridden()
 
 
-def _static(function: JitFunction, values: Mapping[str, object]) -> list[object]:
-    """Return the values whose classes are part of the program."""
-    found = []
+def _given(function: JitFunction, values: Mapping[str, object]) -> tuple[list[object], list[type]]:
+    """Return the compile-time values and the structs' types of a call."""
+    static: list[object] = []
+    structs: list[type] = []
     for parameter in function.signature.parameters:
         value = values[parameter.name]
-        if parameter.constexpr or isinstance(type(value), StructType):
-            found.append(value)
-    return found
+        if parameter.constexpr:
+            static.append(value)
+        elif isinstance(value, Struct):
+            kind: Any = type(value)
+            structs.append(kind)
+            static += [getattr(value, field.name) for field in kind.fields if field.constexpr]
+    return static, structs
 
 
 def _key(

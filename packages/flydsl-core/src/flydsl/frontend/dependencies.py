@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flydsl.frontend.contents import (
     MEMOISED,
@@ -26,6 +26,9 @@ from flydsl.frontend.contents import (
     same_scalar,
 )
 from flydsl.frontend.eligible import is_user_module, reads_outside, rewritable
+
+if TYPE_CHECKING:
+    from flydsl.plugins.payloads import ArgSpec
 
 __all__ = [
     "Dependencies",
@@ -195,12 +198,16 @@ class Dependencies:
         checks = self._checks + tuple(check for scan in scans for check in scan._checks)
         return Dependencies(self.entries, checks, known, self.reached + reached)
 
-    def given(self, values: Iterable[object]) -> Dependencies:
-        """Return these with the classes of compile-time arguments and of what these hold.
+    def given(self, values: Iterable[object], structs: Iterable[type] = ()) -> Dependencies:
+        """Return these with the code that comes with arguments.
 
         `digest` stays the same; `given_digest` is that of the classes.
+
+        Args:
+            values: Compile-time arguments: their classes count, and those of what they hold.
+            structs: Classes of struct arguments.
         """
-        classes = _classes_of(tuple(values))
+        classes = _classes_of(tuple(values), structs)
         if classes is None:
             return self
         checks = self._checks + classes._checks
@@ -208,6 +215,18 @@ class Dependencies:
         found = Dependencies(self.entries, checks, functions, self.reached)
         found.given_digest = classes.digest if classes.portable else None
         return found
+
+    def given_by(self, specs: Iterable[ArgSpec]) -> Dependencies:
+        """Return `given` for described arguments."""
+        flat = list(_flat(specs))
+        structs = [spec.static for spec in flat if spec.parts and isinstance(spec.static, type)]
+        return self.given((spec.static for spec in flat if not spec.ir_type), structs)
+
+
+def _flat(specs: Iterable[ArgSpec]) -> Iterator[ArgSpec]:
+    for spec in specs:
+        yield spec
+        yield from _flat(part for _, part in spec.parts)
 
 
 def collect_dependencies(function: types.FunctionType, instance: object = None) -> Dependencies:
@@ -321,7 +340,7 @@ class _Scan:
             for path, module in list(self._modules):
                 self._members(path, module)
             for _, _, value in list(self._values):
-                self.classes(value)
+                self.classes(classes_in(value))
         names = frozenset(self._names)
         for path, read, value in self._values:
             content = content_of(value, names)
@@ -331,13 +350,12 @@ class _Scan:
             self.checks.append(_Check(read, value, held, names))
         return Dependencies(tuple(self.entries.values()), tuple(self.checks), self.functions)
 
-    def classes(self, value: object) -> bool:
-        """Record the user's classes of a value and of what it holds; return whether it has any."""
-        found = False
-        for kind in classes_in(value):
-            found = True
+    def classes(self, *found: Iterable[type]) -> bool:
+        """Record the code of classes; return whether there are any."""
+        kinds = [kind for some in found for kind in some]
+        for kind in kinds:
             self._class(f"/class:{kind.__module__}.{kind.__qualname__}", kind)
-        return found
+        return bool(kinds)
 
     def _place(self, path: str, read: Callable[[], object]) -> None:
         try:
@@ -456,9 +474,9 @@ def value_identity(value: object) -> str | None:
     return content.digest if content.portable else None
 
 
-def _classes_of(value: object) -> Dependencies | None:
+def _classes_of(value: object, structs: Iterable[type]) -> Dependencies | None:
     scan = _Scan()
-    return scan.finish() if scan.classes(value) else None
+    return scan.finish() if scan.classes(classes_in(value), structs) else None
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

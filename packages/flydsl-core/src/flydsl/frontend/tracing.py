@@ -64,7 +64,7 @@ def trace(
         implicit_stream=traced.implicit_stream,
         kernels=tuple(traced.scope.kernels),
         dependencies=function.dependencies()
-        .given(spec.static for spec in arguments.values() if not spec.ir_type)
+        .given_by(arguments.values())
         .extended(session.reached.values()),
         cpu_seconds=time.process_time() - start,
         sites=tuple(session.sites.values()),
