@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("flydsl_emu")
 
 from flydsl import config  # noqa: E402
-from flydsl_kernels.moe import moe_reduce, moe_sort, topk_gating  # noqa: E402
+from flydsl_kernels.moe import (  # noqa: E402
+    Activation,
+    fused_moe,
+    moe_reduce,
+    moe_sort,
+    prepare_experts,
+    topk_gating,
+)
 from flydsl_kernels.moe.ops import operators  # noqa: E402
+from flydsl_kernels.moe.ops.fused import FusedOptions  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +54,31 @@ def test_tensors_give_what_arrays_give():
     rows = torch.randn(9, 4, 24, dtype=torch.bfloat16)
     expected = rows.double().sum(1)
     assert (moe_reduce(rows).double() - expected).abs().max() < 2**-7 * expected.abs().max()
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp8"])
+def test_a_layer_is_one_operator(name):
+    experts, k, channels = 4, 64, 32
+    layers = []
+    for n, columns, gated in ((2 * channels, k, True), (k, channels, False)):
+        w, scales = torch.randn(experts, n, columns) / 8, None
+        if name == "fp8":
+            scales = w.abs().amax(-1) / 240
+            w = (w / scales[..., None]).to(torch.float8_e4m3fnuz)
+        else:
+            w = w.bfloat16()
+        layers.append(prepare_experts(w, format=name, gated=gated, scales=scales))
+    x = torch.randn(5, k).bfloat16()
+    weights, ids = topk_gating(torch.randn(5, experts), 2)
+    plain = fused_moe(x, *layers, weights, ids)
+    routing, smooth = (weights, ids, None), (None, None)
+    options = FusedOptions(Activation())
+    found = operators.fused_operator_call(x, layers, routing, smooth, options)
+    assert torch.equal(found, plain)
+    data = [tensor for layer in layers for tensor in operators.tensors_of(layer)]
+    given = (
+        x, data, *(operators.described(layer) for layer in layers), list(routing), list(smooth),
+        json.dumps(asdict(options)),
+    )  # fmt: skip
+    checks = "test_schema", "test_faketensor"
+    torch.library.opcheck(operators.fused_operator, given, test_utils=checks)

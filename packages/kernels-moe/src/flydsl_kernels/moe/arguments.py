@@ -79,10 +79,11 @@ def raw_bytes(array: Any, rows: int) -> Any:
     if arrays.is_torch(array):
         import torch
 
-        return array.detach().view(torch.uint8).reshape(rows, -1)
+        return array.detach().view(torch.uint8).reshape(rows, array.nbytes // max(1, rows))
     import numpy as np
 
-    return array.reshape(rows, -1).view(np.uint8)
+    flat = array.reshape(rows, array.size // max(1, rows))
+    return flat.view(np.uint8)
 
 
 def padded(array: Any, extents: Sequence[int]) -> Any:

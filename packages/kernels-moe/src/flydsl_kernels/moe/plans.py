@@ -35,7 +35,6 @@ class GemmPlan:
         format: Name of the format.
         tile_m: Entries of a tile: the unit of the sorted order.
         tiles: Blocks of 16 channels of a wave.
-        slots: Experts per token.
         source: Rows of the activations: ``token``, ``pair`` (token * slots + slot) or ``slot``
             (slot * tokens + token).
         activation: For products with gates; None without.
@@ -52,7 +51,6 @@ class GemmPlan:
     format: str
     tile_m: int
     tiles: int
-    slots: int
     source: str
     activation: Activation | None = None
     weighted: bool = False

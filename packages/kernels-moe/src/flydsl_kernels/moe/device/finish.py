@@ -103,7 +103,7 @@ def finish(sums: list[Any], tile: Any, data: Any, order: Any) -> None:
         token, slot = packed & TOKEN, packed >> 24
         if token < tile.sizes.tokens:
             factor = fx.Float32(1.0)
-            pair = token * plan.slots + slot
+            pair = token * tile.sizes.slots + slot
             if fx.const_expr(scaled):
                 row = {"token": token, "pair": pair}.get(plan.source)
                 row = slot * tile.sizes.tokens + token if row is None else row

@@ -97,7 +97,7 @@ def source_row(packed: Any, plan: GemmPlan, sizes: Any) -> Any:
     """Return the row of activations of a packed id."""
     token, slot = packed & TOKEN, packed >> 24
     if plan.source == "pair":
-        return token * plan.slots + slot
+        return token * sizes.slots + slot
     if plan.source == "slot":
         return slot * sizes.tokens + token
     return token

@@ -49,6 +49,7 @@ class Sizes(fx.Struct):
 
     Attributes:
         tokens: Number of tokens.
+        slots: Experts per token.
         steps: Steps along K.
         row_bytes: Bytes of a row of activations.
         a_bytes: Bytes of all activations, below 2^32.
@@ -64,6 +65,7 @@ class Sizes(fx.Struct):
     """
 
     tokens: fx.Int32
+    slots: fx.Int32
     steps: fx.Int32
     row_bytes: fx.Int32
     a_bytes: fx.Int64

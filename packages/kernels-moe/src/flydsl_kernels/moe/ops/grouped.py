@@ -94,7 +94,8 @@ def _sizes(
     a_pitch = 0 if a_scales is None or a_scales.ndim == 1 else int(
         a_scales.shape[1]) * int(a_scales.itemsize)  # fmt: skip
     return Sizes(
-        sorting.tokens, -(-weights.k // numbers.tile_k), x[1], int(x[0].nbytes), weights.channels,
+        sorting.tokens, sorting.slots, -(-weights.k // numbers.tile_k), x[1], int(x[0].nbytes),
+        weights.channels,
         weights.rows // 16, block, expert, pitch, items, per_expert, a_pitch,
         0 if a_scales is None else int(a_scales.nbytes),
     )  # fmt: skip
@@ -141,7 +142,7 @@ def product_arguments(
     scales = _scales(a_scales, x, weights, rows), weights.scales
     numbers = weights.numbers
     plan = GemmPlan(
-        weights.format, sorting.unit, product.tiles, sorting.slots, product.source,
+        weights.format, sorting.unit, product.tiles, product.source,
         product.activation, product.weighted, product.atomic,
         bool(weights.k * numbers.bits // 8 % numbers.row_bytes),
         bool(weights.channels % (64 * product.tiles)), 4 if weights.channels % 4 == 0 else 1,

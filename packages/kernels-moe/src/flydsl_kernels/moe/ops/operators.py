@@ -22,11 +22,13 @@ from flydsl_kernels.moe.problem import SortProblem
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = [
+    "described",
     "fused_operator",
     "fused_operator_call",
     "gating_operator",
     "reduce_operator",
     "sort_operator",
+    "tensors_of",
 ]
 
 Tensor = torch.Tensor
@@ -94,7 +96,7 @@ def _layer(text: str, tensors: list[Tensor]) -> ExpertWeights:
     return ExpertWeights(weight=weight, scales=scales, **fields)
 
 
-def _described(layer: ExpertWeights) -> str:
+def described(layer: ExpertWeights) -> str:
     """Return what of a layer is no tensor, as text."""
     weight = layer.weight
     kept = {"layout": weight.layout, "dtype": weight.dtype, "n": weight.n, "k": weight.k,
@@ -105,15 +107,19 @@ def _described(layer: ExpertWeights) -> str:
     })  # fmt: skip
 
 
+def tensors_of(layer: ExpertWeights) -> list[Tensor]:
+    """Return the weights of a layer as bytes, and its scales (or the bytes once more)."""
+    data = layer.weight.data.view(torch.uint8)
+    return [data, data if layer.scales is None else layer.scales]
+
+
 def fused_operator_call(
     x: Tensor, layers: Any, routing: Any, smooth: Any, options: FusedOptions
 ) -> Tensor:
     """Call the operator of `fused_moe`; arguments as for `run_fused`."""
-    data = []
-    for layer in layers:
-        data += [layer.weight.data, layer.weight.data if layer.scales is None else layer.scales]
+    data = [tensor for layer in layers for tensor in tensors_of(layer)]
     out: Tensor = fused_operator(
-        x, data, _described(layers[0]), _described(layers[1]), list(routing), list(smooth),
+        x, data, described(layers[0]), described(layers[1]), list(routing), list(smooth),
         json.dumps(asdict(options)),
     )  # fmt: skip
     return out
