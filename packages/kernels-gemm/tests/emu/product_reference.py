@@ -40,7 +40,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 ACTIVATIONS = {
     None: lambda x: x,
     "relu": lambda x: np.maximum(x, 0),
-    "silu": lambda x: x / (1 + np.exp(-x)),
+    "silu": lambda x: x * (0.5 + 0.5 * np.tanh(x / 2)),
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))),
     "gelu_erf": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
 }

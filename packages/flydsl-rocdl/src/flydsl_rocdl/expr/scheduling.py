@@ -10,7 +10,7 @@ from flydsl.expr.ambient import require
 from flydsl.expr.emit import constant
 from flydsl.expr.numeric import Boolean, Int32
 from flydsl_rocdl.expr.access import amd_facts, immediate, intrinsic, operation
-from flydsl_rocdl.expr.waits import s_waitcnt
+from flydsl_rocdl.expr.waits import s_wait_dscnt, s_waitcnt
 
 __all__ = [
     "SCHED_MASKS",
@@ -203,12 +203,15 @@ def lds_barrier() -> None:
     Unlike `fx.barrier`, loads and stores of global memory, and loads into LDS, stay on their way:
     use it inside pipelines, after `wait_asyncmark`, and where a stage of LDS is free again.
     """
-    amd_facts("lds_barrier")
+    facts = amd_facts("lds_barrier")
     # A wavefront's fence is no instruction; it keeps the compiler from moving accesses across.
     for ordering in (5, 4):
         operation("llvm.fence", ordering=f"{ordering} : i64", syncscope='"wavefront"')
         if ordering == 5:
-            s_waitcnt(lgkmcnt=0)
+            if "dscnt" in facts.split_counters:
+                s_wait_dscnt(0)
+            else:
+                s_waitcnt(lgkmcnt=0)
             s_barrier()
 
 

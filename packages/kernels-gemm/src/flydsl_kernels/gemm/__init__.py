@@ -12,6 +12,7 @@ from flydsl_kernels.gemm.ops import gemm
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import Candidate, GemmChoice, plan_gemm
 from flydsl_kernels.gemm.problem import GemmProblem, Operand, Scaling
+from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight, preshuffle_b
 
 __all__ = [
     "Candidate",
@@ -19,7 +20,9 @@ __all__ = [
     "GemmConfig",
     "GemmProblem",
     "Operand",
+    "PreshuffledWeight",
     "Scaling",
     "gemm",
     "plan_gemm",
+    "preshuffle_b",
 ]

@@ -16,6 +16,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C914": "K is no multiple of the block that shares a scale.",
         "FLY-C915": "Matrix products do not take these element types.",
         "FLY-C916": "The element type of the result does not fit the operation.",
+        "FLY-C917": "Products with preshuffled weights have no such types or options.",
         "FLY-C920": "The tile or the waves of a configuration have no such extents.",
         "FLY-C921": "The tile along k of a configuration has no such extent.",
         "FLY-C922": "The threads of a configuration do not cover an operand's tile.",
@@ -29,6 +30,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U911": "An argument of a matrix product has another shape than the operation needs.",
         "FLY-U912": "An output cannot be written in place.",
         "FLY-U913": "Arguments of a matrix product do not go together.",
+        "FLY-U914": "A gradient is asked for that matrix products do not have.",
         "FLY-C930": "A product with preshuffled weights cannot have this configuration.",
         "FLY-C931": "Tiles of a product with preshuffled weights do not fit the LDS.",
     }

@@ -8,7 +8,15 @@ from math import gcd
 from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 
-__all__ = ["ACTIVATIONS", "LAYOUTS", "SCALE_BLOCK", "GemmProblem", "Operand", "Scaling"]
+__all__ = [
+    "ACTIVATIONS",
+    "LAYOUTS",
+    "SCALE_BLOCK",
+    "GemmProblem",
+    "Operand",
+    "Scaling",
+    "default_output",
+]
 
 ACTIVATIONS = ("", "relu", "silu", "gelu", "gelu_erf")
 LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -16,6 +24,18 @@ SCALE_BLOCK = 128
 """Columns of A, and rows and columns of B, that share a scale of kind ``"block"``."""
 _LARGEST = (1 << 31) - 1
 _WIDEST = 16
+
+
+def default_output(dtype: str, plain: bool) -> str:
+    """Return the element type of results when none is given.
+
+    Args:
+        dtype: Element type of A.
+        plain: Whether there are no scales, bias and activation.
+    """
+    if FORMATS[dtype].bytes > 1:
+        return dtype
+    return "int32" if dtype == "int8" and plain else "bfloat16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +206,8 @@ class GemmProblem:
     @property
     def default_output(self) -> str:
         """Element type of C when none is given: A's, bfloat16 for 8-bit floats, int32 for int8."""
-        if FORMATS[self.dtype].bytes > 1:
-            return self.dtype
-        plain = not (self.scaling.a or self.scaling.b or self.activation)
-        return "int32" if self.dtype == "int8" and plain and not self.bias else "bfloat16"
+        scaled = self.scaling.a or self.scaling.b
+        return default_output(self.dtype, not (scaled or self.activation or self.bias))
 
     @property
     def a_vector(self) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl_kernels.gemm.device.block_scales import factors, scaled
 from flydsl_kernels.gemm.device.epilogue import Extras, Finish, corner, deliver
-from flydsl_kernels.gemm.device.multiply import fragment, multiply, zeros
+from flydsl_kernels.gemm.device.multiply import fragment, multiply
 from flydsl_kernels.gemm.device.order import spot
 from flydsl_kernels.gemm.device.staging import Operand, fetch, place, start
 from flydsl_kernels.gemm.plan import GemmPlan
@@ -30,12 +31,14 @@ class Wave:
         column: Its row of B's tile in LDS.
         m: Its row of C within the tile.
         n: The first of its columns of C within the tile.
+        beside: The wave's first column of C within the tile.
     """
 
     row: Any
     column: Any
     m: Any
     n: Any
+    beside: Any
 
 
 def wave_of(plan: GemmPlan) -> Wave:
@@ -49,7 +52,7 @@ def wave_of(plan: GemmPlan) -> Wave:
     group = lane // 16
     return Wave(
         below + inner, beside + inner, below + inner,
-        beside + group * (core.values * plan.b.spread),
+        beside + group * (core.values * plan.b.spread), beside,
     )  # fmt: skip
 
 
@@ -72,7 +75,9 @@ def product(plan: GemmPlan, a: Operand, b: Operand, wave: Wave, buffer: Any, acc
 
 
 @flyc.jit
-def accumulate(plan: GemmPlan, a: Operand, b: Operand, begin: Any, wave: Wave) -> Any:
+def accumulate(
+    plan: GemmPlan, a: Operand, b: Operand, begin: Any, wave: Wave, finish: Finish
+) -> Any:
     """Return a wave's sums over the columns of A from `begin` to the operands' `k`."""
     size = plan.a.rows * plan.a.chunks
     both = size + plan.b.rows * plan.b.chunks
@@ -82,7 +87,7 @@ def accumulate(plan: GemmPlan, a: Operand, b: Operand, begin: Any, wave: Wave) -
     place(a, ahead_a, fx.Int32(0))
     place(b, ahead_b, fx.Int32(size))
     ahead_a, ahead_b = fetch(a, begin + tile_k, from_a), fetch(b, begin + tile_k, from_b)
-    acc = [[zeros(plan.core) for _ in range(plan.tiles_n)] for _ in range(plan.tiles_m)]
+    acc = blank(plan, plan.core.integer and not plan.block)
     here = fx.Int32(0)
     for k in range(begin, a.k, tile_k):
         fx.rocdl.lds_barrier()
@@ -91,9 +96,21 @@ def accumulate(plan: GemmPlan, a: Operand, b: Operand, begin: Any, wave: Wave) -
         place(b, ahead_b, there + size)
         ahead_a = fetch(a, k + 2 * tile_k, from_a)
         ahead_b = fetch(b, k + 2 * tile_k, from_b)
-        acc = product(plan, a, b, wave, here, acc)
+        if fx.const_expr(plan.block):
+            rows, columns = factors(plan, finish, wave.m, wave.beside, k)
+            part = product(plan, a, b, wave, here, blank(plan, plan.core.integer))
+            acc = scaled(acc, part, rows, columns)
+        else:
+            acc = product(plan, a, b, wave, here, acc)
         here = there
     return acc
+
+
+def blank(plan: GemmPlan, integer: bool) -> list[list[Any]]:
+    """Return zeros for all tiles of a wave."""
+    kind = fx.Int32 if integer else fx.Float32
+    zeros = fx.Vector.filled((plan.core.values,), 0, kind)
+    return [[zeros] * plan.tiles_n for _ in range(plan.tiles_m)]
 
 
 def operands(plan: GemmPlan, A: Any, B: Any, layer: Any, k: Any, corner: Any) -> Any:
@@ -130,8 +147,8 @@ def dense_kernel(
         end = fx.min(k, begin + each)
     a, b = operands(plan, A, B, layer, end, (row, column))
     wave = wave_of(plan)
-    acc = accumulate(plan, a, b, begin, wave)
     finish = Finish(plan.epilogue, extras, layer, row, column, rows, columns)
+    acc = accumulate(plan, a, b, begin, wave, finish)
     target = C, corner(C, own.layer, finish)
     spread = plan.b.spread
     for i in fx.range_constexpr(plan.tiles_m):

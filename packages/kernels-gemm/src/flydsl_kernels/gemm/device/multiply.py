@@ -8,12 +8,7 @@ import flydsl.expr as fx
 from flydsl_kernels.gemm.device.staging import Operand, piece
 from flydsl_kernels.gemm.instruction import MatrixCore
 
-__all__ = ["fragment", "multiply", "zeros"]
-
-
-def zeros(core: MatrixCore) -> Any:
-    """Return a tile of zero sums."""
-    return fx.Vector.filled((core.values,), 0, fx.Int32 if core.integer else fx.Float32)
+__all__ = ["fragment", "multiply"]
 
 
 def fragment(core: MatrixCore, operand: Operand, row: Any, step: int, buffer: Any) -> list[Any]:

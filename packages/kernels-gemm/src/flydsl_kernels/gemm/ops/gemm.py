@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any, TypedDict, Unpack
 
-from flydsl_kernels.gemm.ops.product import Request, run_gemm
+from flydsl.diagnostics import at_user_line
+from flydsl.ext import arrays
+from flydsl_kernels.gemm.ops.product import Request, output_type, run_gemm
 from flydsl_kernels.gemm.plan import GemmConfig
+from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = ["GemmOptions", "gemm"]
+
+__flydsl_internal__ = True  # errors are at the line of the caller
 
 
 class GemmOptions(TypedDict, total=False):
@@ -45,7 +50,10 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             ``float8_e4m3fnuz`` and ``float8_e5m2fnuz`` on gfx942, ``float8_e4m3fn`` and
             ``float8_e5m2`` on gfx950, gfx12 and gfx1250.
         b: Of `a`'s library, device and element type (8-bit floats mix); a batch as long as `a`'s,
-            or one matrix for all. One of `a` may serve a batch of `b`, too.
+            or one matrix for all. One of `a` may serve a batch of `b`, too. Or weights (N, K) in
+            the order that a kernel reads, made by `preshuffle_b`: on gfx942 and gfx950, of `a`'s
+            type, or of int4 for int8, bfloat16 and float16; N is a multiple of 16, K of 64 bytes
+            of `a`.
         **options: All optional:
 
             out: Where to put the result: shape (batch, M, N), contiguous rows any distance apart.
@@ -68,7 +76,8 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
                 in a fixed order, so results are the same in every run. Default: as predicted best.
             config: How to divide the work; default: the best of `plan_gemm`.
             stream: Where to launch; default: the current stream. PyTorch does not differentiate
-                through a call that has `out` or `stream`.
+                through a call that has `out`, `config` or `stream`; gradients are products of
+                the result's gradient in the operands' type.
 
     Returns:
         `out`, or a new array of shape (batch, M, N), (M, N) for two matrices.
@@ -80,4 +89,16 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Shapes or element types that do not fit, or an output whose rows overlap.
     """
-    return run_gemm(a, b, Request(**options))
+    request = Request(**options)
+    plain = request.out is None and request.stream is None and request.config is None
+    shuffled = isinstance(b, PreshuffledWeight)
+    if plain and not shuffled and arrays.differentiable(a, b, request.bias, request.residual):
+        from flydsl_kernels.gemm.ops.operators import differentiable_gemm
+
+        return differentiable_gemm(a, b, request, output_type(a, request))
+    with at_user_line():
+        if shuffled:
+            from flydsl_kernels.gemm.ops.preshuffled import run_preshuffled
+
+            return run_preshuffled(a, b, request)
+        return run_gemm(a, b, request)

@@ -7,13 +7,19 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
-from flydsl_kernels.gemm.arrays import Matrix, aligned, as_matrix, as_output, broadcast, stacked
+from flydsl_kernels.gemm.arrays import Matrix, as_matrix, as_output, stacked
+from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import facts_of, plan_gemm
-from flydsl_kernels.gemm.problem import LAYOUTS, SCALE_BLOCK, GemmProblem, Operand, Scaling
+from flydsl_kernels.gemm.problem import (
+    LAYOUTS,
+    GemmProblem,
+    Operand,
+    default_output,
+)
 from flydsl_kernels.gemm.rules import derive, sum_epilogue
 
-__all__ = ["Request", "run_gemm"]
+__all__ = ["Request", "output_type", "run_gemm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +80,11 @@ def _launch(given: _Given, plan: Any, stream: Any) -> None:
     if parts == 1:
         launch_dense(a, b, given.c, extras, plan, stream)
         return
-    kind = "int32" if plan.core.integer else "float32"
+    integer = plan.core.integer and not plan.block
+    kind = "int32" if integer else "float32"
     work = arrays.empty((parts * batch, problem.m, problem.n), kind, given.result)
-    launch_dense(a, b, work, Extras(work, work, work, work, work), plan, stream)
-    summing = SplitPlan(parts, plan.core.integer, sum_epilogue(problem))
+    launch_dense(a, b, work, extras, plan, stream)
+    summing = SplitPlan(parts, integer, sum_epilogue(problem))
     launch_sum(work, given.c, extras, summing, stream)
 
 
@@ -102,13 +109,24 @@ def _given(a: Any, b: Any, request: Request) -> _Given:
             allowed=f"1, {first.batch}",
         )  # fmt: skip
     m, n = first.rows, second.rows
-    scaling, scales = _scales(a, request, (batch, m, n, first.k))
+    scaling, scales = scales_of(a, request, (batch, m, n, first.k))
     problem = GemmProblem(
         m, n, first.k, arrays.dtype_name(a), arrays.dtype_name(b),
         _output_type(request), batch, first.where, second.where, Operand(), scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
     return _with_results(a, b, problem, (first, second), request, scales)
+
+
+def output_type(a: Any, request: Request) -> str:
+    """Return the element type of the result of a product."""
+    plain = (
+        request.scale_a is None
+        and request.scale_b is None
+        and request.bias is None
+        and not request.activation
+    )
+    return _output_type(request) or default_output(arrays.dtype_name(a), plain)
 
 
 def _output_type(request: Request) -> str:
@@ -143,91 +161,9 @@ def _with_results(
     c, where = as_output(result, whole, "out")
     residual = c
     if request.residual is not None:
-        residual, where = _residual(request.residual, a, whole, where)
+        residual, where = residual_of(request.residual, a, whole, where)
     bias = c
     if request.bias is not None:
-        bias = _bias(request.bias, a, problem)
+        bias = bias_of(request.bias, a, problem.batch, problem.n)
     absent = [c if scale is None else scale for scale in scales]
     return _Given(replace(problem, c=where), *operands, result, c, (bias, residual, *absent))
-
-
-def _residual(
-    array: Any, like: Any, shape: tuple[int, int, int], c: Operand
-) -> tuple[Any, Operand]:
-    """Return the residual as a stack, and how wide accesses to it and to C may be."""
-    arrays.check_same_library(array, like, "residual")
-    arrays.check_dtype(array, ("float32", "bfloat16", "float16"), "residual")
-    if tuple(array.shape[-2:]) != shape[1:]:
-        arrays.check_shape(array, shape[1:], "residual")
-    plain = broadcast(array, (*array.shape[:-2], *shape[1:]))
-    strides = arrays.strides(plain)
-    if shape[2] > 1 and strides[-1] != 1:
-        plain = arrays.contiguous(plain)
-    batch = 1
-    for extent in plain.shape[:-2]:
-        batch *= int(extent)
-    if batch not in (1, shape[0]):
-        arrays.check_shape(array, shape, "residual")
-    stack, where = as_output(plain, (batch, *shape[1:]), "residual")
-    step = where.leading * stack.itemsize
-    least = min(c.alignment, where.alignment, step & -step if step else 16)
-    return stacked(stack, shape[0]), replace(c, alignment=least)
-
-
-def _bias(array: Any, like: Any, problem: GemmProblem) -> Any:
-    """Return the bias as (batch, N, 1)."""
-    arrays.check_same_library(array, like, "bias")
-    arrays.check_dtype(array, ("float32", "bfloat16", "float16"), "bias")
-    if array.ndim == 2:
-        arrays.check_shape(array, (problem.batch, problem.n), "bias")
-    else:
-        arrays.check_shape(array, (problem.n,), "bias")
-    found = aligned(array).reshape(-1, problem.n, 1)
-    return broadcast(found, (problem.batch, problem.n, 1))
-
-
-def _scales(
-    like: Any, request: Request, extents: tuple[int, int, int, int]
-) -> tuple[Scaling, tuple[Any, Any, Any]]:
-    """Return which scales there are, and each as (batch, rows or 1, blocks or 1)."""
-    batch, m, n, k = extents
-    blocks = k // SCALE_BLOCK
-    grid = (-(-n // SCALE_BLOCK), blocks)
-    last = () if request.scale_b is None else tuple(request.scale_b.shape[-2:])
-    blocked = k > 0 and last == grid and grid != (n, 1)
-    kinds, found = [], []
-    for name, array, rows, block in (
-        ("scale_a", request.scale_a, m, (m, blocks)),
-        ("scale_b", request.scale_b, n, grid),
-        ("scale_out", request.scale_out, m, None),
-    ):
-        kind, scale = _scale(array, like, name, (batch, rows, block if blocked else None))
-        kinds.append(kind)
-        found.append(scale)
-    return Scaling(*kinds), (found[0], found[1], found[2])
-
-
-def _scale(
-    array: Any, like: Any, what: str, wanted: tuple[int, int, tuple[int, int] | None]
-) -> tuple[str, Any]:
-    """Return the kind of a scale, and the scale as (batch, rows or 1, blocks or 1)."""
-    if array is None:
-        return "", None
-    batch, rows, block = wanted
-    arrays.check_same_library(array, like, what)
-    arrays.check_dtype(array, ("float32",), what)
-    shape = tuple(int(extent) for extent in array.shape)
-    plain = aligned(array)
-    if plain.ndim == 0 or shape == (1,):
-        return "tensor", broadcast(plain.reshape(1, 1, 1), (batch, 1, 1))
-    for lead in ((), (batch,)):
-        count = batch if lead else 1
-        if block is not None and shape == (*lead, *block):
-            return "block", broadcast(plain.reshape(count, *block), (batch, *block))
-        if block is None and shape in ((*lead, rows), (*lead, rows, 1)):
-            return "row", broadcast(plain.reshape(count, rows, 1), (batch, rows, 1))
-    allowed = f"(), (1,), ({rows},)" if block is None else str(block)
-    raise UserValueError(
-        f"{what} has a shape that no kind of scale has", code="FLY-U911", value=shape,
-        allowed=allowed + ", also with the batch before it",
-    )  # fmt: skip

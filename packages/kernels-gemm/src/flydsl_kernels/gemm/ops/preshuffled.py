@@ -1,0 +1,181 @@
+"""Products with weights that were rearranged once (`flydsl_rocdl.kernels.preshuffle`)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from flydsl.errors import ConfigError, UserValueError
+from flydsl.ext import arrays
+from flydsl_kernels.gemm.arrays import address, as_output, broadcast
+from flydsl_kernels.gemm.device_figures import figures_of
+from flydsl_kernels.gemm.formats import FORMATS
+from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
+from flydsl_kernels.gemm.ops.product import Request, output_type
+from flydsl_kernels.gemm.planning import facts_of
+from flydsl_kernels.gemm.problem import GemmProblem, Operand
+from flydsl_kernels.gemm.rules import sum_epilogue
+
+__all__ = ["run_preshuffled"]
+
+_INPUTS = {
+    ("bfloat16", "bfloat16"): "bf16",
+    ("float16", "float16"): "fp16",
+    ("int8", "int8"): "int8",
+    ("int8", "int4"): "int4",
+    ("bfloat16", "int4"): "bf16_int4",
+    ("float16", "int4"): "fp16_int4",
+}
+_OUTPUTS = {"bfloat16": "bf16", "float16": "fp16", "float32": "f32"}
+_PASS_BYTES = 4096
+
+
+def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
+    """Multiply by preshuffled weights; see `flydsl_kernels.gemm.gemm`.
+
+    Args:
+        a: (…, M, K) of bfloat16, float16, int8 or an 8-bit float.
+        weight: A `PreshuffledWeight` (N, K) of `a`'s type, or int4.
+        request: The optional arguments.
+
+    Raises:
+        ConfigError: The weights are in another order or of another type than the kernels read, or
+            an option that they do not have was given.
+    """
+    _check(request)
+    facts = facts_of(arrays.target_of(a))
+    kind = _input(arrays.dtype_name(a), weight)
+    n, k = weight.n, weight.k
+    order = "int4_packed" if weight.dtype == "int4" else "16x16"
+    weight.require(layout=order, arch=facts.name)
+    if weight.batch is not None or int(a.shape[-1]) != k or a.ndim < 2:
+        raise UserValueError(
+            "a does not fit the weights", code="FLY-U911", value=tuple(a.shape),
+            allowed=f"(M, {k}) and one matrix of weights",
+        )  # fmt: skip
+    arrays.check_same_library(weight.data, a, "b")
+    m = prod(int(extent) for extent in a.shape[:-1])
+    name = output_type(a, request)
+    name = "bfloat16" if name == "int32" and request.out is None else name
+    scale_b = weight.scales if request.scale_b is None else request.scale_b
+    own = Request(None, scale_a=request.scale_a, scale_b=scale_b, scale_out=request.scale_out)
+    scaling, scales = scales_of(a, own, (1, m, n, k))
+    problem = GemmProblem(
+        m, n, k, arrays.dtype_name(a), "", name, 1, Operand(), Operand(), Operand(), scaling,
+        request.activation or "", request.bias is not None, request.residual is not None,
+    )  # fmt: skip
+    shape = (*a.shape[:-1], n)
+    if request.out is None:
+        result = arrays.empty(shape, name, a)
+    else:
+        result = request.out
+        arrays.check_same_library(result, a, "out")
+        arrays.check_shape(result, shape, "out")
+    if m:
+        _run((a, weight, result), problem, request, scales, (kind, facts))
+    return result
+
+
+def _check(request: Request) -> None:
+    for what, given in (
+        ("config", request.config), ("split_k", request.split_k),
+        ("layout", None if request.layout == "nt" else request.layout),
+    ):  # fmt: skip
+        if given is not None:
+            raise ConfigError(
+                f"products with preshuffled weights have no {what}", code="FLY-C917", value=given,
+                hint="compile_preshuffle_gemm takes the tile",
+            )  # fmt: skip
+
+
+def _input(dtype: str, weight: Any) -> str:
+    """Return the kernel's name of the operands' types."""
+    found = _INPUTS.get((dtype, weight.dtype), "")
+    if dtype == weight.dtype and dtype.startswith("float8_e4m3"):
+        found = "fp8"
+    if not found:
+        raise ConfigError(
+            "no kernel multiplies these types by preshuffled weights", code="FLY-C917",
+            value=f"{dtype} x {weight.dtype}",
+            allowed="equal types of bfloat16, float16, int8 and float8_e4m3, and weights of int4",
+        )  # fmt: skip
+    return found
+
+
+def _tile(problem: GemmProblem, units: int, paired: bool) -> tuple[int, int, int]:
+    """Return (tile_m, tile_n, tile_k): small ones where there are few, so that all units work."""
+    size = FORMATS[problem.dtype].bytes
+    tile_m = 16 if problem.m <= 16 else 32 if problem.m <= 32 else 64 if problem.m <= 512 else 128
+    row = max(128, _PASS_BYTES // tile_m)
+    tile_n = 256 if tile_m >= 64 else 128
+    while tile_n > 64 and -(-problem.m // tile_m) * -(-problem.n // tile_n) < units:
+        tile_n //= 2
+    return tile_m, tile_n, row // size * (2 if paired and row == 64 else 1)
+
+
+def _run(
+    given: tuple[Any, Any, Any], problem: GemmProblem, request: Request,
+    scales: tuple[Any, Any, Any], how: tuple[str, Any],
+) -> None:  # fmt: skip
+    from flydsl_kernels.gemm.device.epilogue import Extras
+    from flydsl_kernels.gemm.device.preshuffle.launch import preshuffle_launcher
+    from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
+    from flydsl_kernels.gemm.device.split_k import SplitPlan, launch_sum
+    from flydsl_rocdl.kernels.epilogue import ACTIVATIONS, Epilogue
+
+    a, weight, result = given
+    kind, facts = how
+    m, n = problem.m, problem.n
+    rows = arrays.contiguous(a).reshape(m, problem.k)
+    rows = arrays.as_bytes(rows) if rows.itemsize == 1 else rows
+    flat = _flat(result, m, n)
+    simple = problem.activation in ("", *ACTIVATIONS) and flat is not None
+    native = simple and problem.out_dtype in _OUTPUTS and not problem.residual
+    scaled = bool(problem.scaling.a or problem.scaling.b) and native
+    bias = None if request.bias is None else bias_of(request.bias, a, 1, n)
+    steps = Epilogue()
+    if native:
+        steps = Epilogue(scaled, bias is not None, problem.activation or "none")
+    units = figures_of(facts.family).units
+    tiles = _tile(problem, units, weight.dtype == "int4")
+    out = _OUTPUTS[problem.out_dtype] if native else "f32"
+    plan = PreshufflePlan(kind, out, n, problem.k, *tiles, steps, 8)
+    target = flat if native else arrays.empty((m, n), "float32", result)
+    data = arrays.as_bytes(weight.data) if weight.data.itemsize == 1 else weight.data
+    row_scales = _vector(scales[0], m, a) if scaled else target
+    column_scales = _vector(scales[1], n, a) if scaled else target
+    plain_bias = target if bias is None else bias.reshape(n)
+    preshuffle_launcher(plan)(
+        target, rows, data, row_scales, column_scales, plain_bias, m, n, request.stream
+    )
+    if native:
+        return
+    c, where = as_output(result if flat is None else flat, (1, m, n), "out")
+    residual = c
+    if request.residual is not None:
+        residual, where = residual_of(request.residual, a, (1, m, n), where)
+    extras = [c if item is None else item for item in (bias, residual, *scales)]
+    final = GemmProblem(
+        m, n, problem.k, problem.dtype, "", problem.out_dtype, 1, Operand(), Operand(), where,
+        problem.scaling, problem.activation, problem.bias, problem.residual,
+    )  # fmt: skip
+    summing = SplitPlan(1, False, sum_epilogue(final))
+    launch_sum(target.reshape(1, m, n), c, Extras(*extras), summing, request.stream)
+
+
+def _flat(result: Any, m: int, n: int) -> Any:
+    """Return the result as an (M, N) matrix without gaps at a multiple of 4 bytes, or None."""
+    flat = result.reshape(m, n)
+    whole = arrays.strides(flat) == (n, 1) or m == 1
+    if not (whole and arrays.shares_memory(flat, result)) or address(flat) % 4:
+        return None
+    return flat
+
+
+def _vector(scale: Any, count: int, like: Any) -> Any:
+    """Return a scale as one number for each row or column."""
+    if scale is None:
+        ones = arrays.zeros((count,), "float32", like)
+        ones += 1
+        return ones
+    return arrays.contiguous(broadcast(scale, (1, count, 1))).reshape(count)

@@ -1,0 +1,74 @@
+"""Every shipped tile computes what it should, and its LDS accesses have no bank conflicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from product_reference import After, check, fp8, operand, product
+
+import flydsl_emu
+from flydsl import config
+from flydsl_kernels.gemm import GemmConfig, GemmProblem, gemm, plan_gemm
+from flydsl_kernels.gemm.planning import TILES
+from flydsl_kernels.gemm.problem import Operand
+
+
+def run(tile, arch, layout="nt", row=128, name="bfloat16"):
+    """Multiply with a tile, at extents that its last workgroups do not fill."""
+    random = np.random.default_rng()
+    tile_m, tile_n, waves_m, waves_n = tile
+    chosen = GemmConfig(tile_m, tile_n, row // (2 if name == "bfloat16" else 1), waves_m, waves_n)
+    m, n, k = tile_m + 3, tile_n + 8, 2 * chosen.tile_k + 8
+    k = k if name == "bfloat16" else k + 8
+    a, b = operand(random, (m, k), name), operand(random, (k, n), name)
+    given = [a if layout[0] == "n" else a.T.copy(), b if layout[1] == "n" else b.T.copy()]
+    with config.scope(FLYDSL_TARGET=arch), flydsl_emu.collect() as reports:
+        got = gemm(*given, layout=layout, config=chosen, out_dtype="float32")
+    check(got, *product(a, b, After(), "float32"))
+    return reports[0]
+
+
+def legal_tiles():
+    """Return (architecture, tile) of shipped tiles with rows of 64 bytes, where that is legal."""
+    for arch in ("gfx942", "gfx1201"):
+        found = {
+            (c.config.tile_m, c.config.tile_n)
+            for c in plan_gemm(GemmProblem(999, 999, 999, out_dtype="float32"), arch).candidates
+            if c.config.tile_k == 32
+        }
+        yield from ((arch, tile) for tile in TILES if tile[:2] in found)
+
+
+@pytest.mark.parametrize(("arch", "tile"), list(legal_tiles()), ids=str)
+def test_tiles(arch, tile):
+    run(tile, arch, row=64)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("layout", ["nt", "tn", "nn"])
+def test_tiles_of_every_layout(layout, tile, target):
+    for row in (64, 128, 256):
+        extents = tile[0] + 3, tile[1] + 8, 1000
+        problem = GemmProblem(
+            *extents, a=Operand(layout[0] == "n"), b=Operand(layout[1] == "t"),
+            out_dtype="float32",
+        )  # fmt: skip
+        legal = {
+            (c.config.tile_m, c.config.tile_n, c.config.tile_k)
+            for c in plan_gemm(problem, target, split_k=1).candidates
+        }
+        if (tile[0], tile[1], row // 2) in legal:
+            run(tile, target, layout, row)
+
+
+@pytest.mark.parametrize(("arch", "layout", "name"), [
+    ("gfx942", "nt", "bfloat16"), ("gfx942", "tn", "bfloat16"), ("gfx942", "nt", "fp8"),
+    ("gfx950", "nt", "bfloat16"), ("gfx950", "nt", "fp8"), ("gfx1201", "nt", "bfloat16"),
+])  # fmt: skip
+def test_local_data_share_has_no_bank_conflicts(arch, layout, name):
+    report = run((64, 128, 2, 2), arch, layout, name=fp8(arch) if name == "fp8" else name)
+    traffic = [t for t in report.traffic if t.space == "lds"]
+    assert {t.direction for t in traffic} == {"read", "write"}
+    assert [t.conflict_ratio for t in traffic] == [1.0, 1.0]

@@ -1,0 +1,77 @@
+"""PyTorch tensors, gradients and compiled functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from flydsl.errors import UserValueError
+from flydsl_kernels.gemm import gemm
+
+torch = pytest.importorskip("torch")
+
+GELU = {"approximate": "tanh"}
+
+
+def check(got, expected, unit):
+    """Compare with float64 relative to the largest element: sums of 40 products in f32."""
+    scale = expected.abs().max()
+    assert ((got.double() - expected).abs() <= (unit + 64 * 2.0**-24) * scale).all()
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_gradients(layout, gfx942):
+    """Gradients in bfloat16, from a result's gradient that is rounded to it: 2^-8 twice."""
+    a = torch.randn(33, 40, dtype=torch.bfloat16)
+    b = torch.randn(40, 24, dtype=torch.bfloat16)
+    a = a if layout[0] == "n" else a.t().contiguous()
+    b = b if layout[1] == "n" else b.t().contiguous()
+    given = [t.requires_grad_() for t in (a, b, torch.randn(24), torch.randn(33, 24))]
+    wide = [t.detach().double().requires_grad_() for t in given]
+
+    def reference(a, b, bias, residual):
+        x = (a if layout[0] == "n" else a.t()) @ (b if layout[1] == "n" else b.t()) + bias
+        return torch.nn.functional.gelu(x, **GELU) + residual
+
+    y = gemm(given[0], given[1], bias=given[2], residual=given[3], activation="gelu",
+             layout=layout, out_dtype="float32")  # fmt: skip
+    expected = reference(*wide)
+    check(y, expected, 2.0**-20)
+    gradient = torch.randn_like(y)
+    found = torch.autograd.grad(y, given, gradient)
+    wanted = torch.autograd.grad(expected, wide, gradient.double())
+    for got, right in zip(found, wanted, strict=True):
+        check(got, right, 2.0**-7)
+
+
+def test_gradients_of_batches(gfx942):
+    x = torch.randn(3, 5, 64, dtype=torch.float16, requires_grad=True)
+    w = torch.randn(16, 64, dtype=torch.float16, requires_grad=True)
+    y = gemm(x, w)
+    y.backward(torch.ones_like(y))
+    wide_x, wide_w = x.detach().double(), w.detach().double()
+    check(x.grad, wide_w.sum(0).expand(3, 5, 64), 2.0**-10)
+    check(w.grad, wide_x.sum((0, 1)).expand(16, 64), 2.0**-10)
+
+
+def test_compiled_without_a_break(gfx942):
+    x, w = torch.randn(5, 64, dtype=torch.float16), torch.randn(16, 64, dtype=torch.float16)
+    compiled = torch.compile(
+        lambda x, w: gemm(x, w, activation="relu") * 2, fullgraph=True, backend="aot_eager"
+    )
+    expected = (x.double() @ w.double().t()).relu() * 2
+    check(compiled(x, w), expected, 2.0**-10)
+
+
+def test_eight_bit_tensors(gfx942):
+    x = torch.randn(5, 64).to(torch.float8_e4m3fnuz)
+    w = torch.randn(16, 64).to(torch.float8_e4m3fnuz)
+    scale = torch.full((1,), 0.5)
+    y = gemm(x, w, scale_a=scale, scale_b=torch.ones(16), out_dtype="float32")
+    check(y, 0.5 * (x.double() @ w.double().t()), 2.0**-20)
+    assert gemm(x, w, out_dtype="float8_e4m3fnuz").dtype is torch.float8_e4m3fnuz
+
+
+def test_gradients_through_scales_are_refused(gfx942):
+    x = torch.randn(5, 64, dtype=torch.float16, requires_grad=True)
+    with pytest.raises(UserValueError, match="no gradient"):
+        gemm(x, torch.randn(16, 64, dtype=torch.float16), scale_a=torch.ones(1))
