@@ -96,8 +96,15 @@ def _gemm(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, k: fx.Constexpr[int], stages
 
 
 @flyc.jit
-def _launch(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, k: fx.Constexpr[int],
-            stages: fx.Constexpr[int], bits: fx.Constexpr[int], grid: fx.Constexpr) -> None:  # fmt: skip
+def _launch(
+    A: fx.Tensor,
+    B: fx.Tensor,
+    C: fx.Tensor,
+    k: fx.Constexpr[int],
+    stages: fx.Constexpr[int],
+    bits: fx.Constexpr[int],
+    grid: fx.Constexpr,
+) -> None:
     _gemm(A, B, C, k, stages, bits).launch(grid=grid, block=(THREADS, 1, 1))
 
 
