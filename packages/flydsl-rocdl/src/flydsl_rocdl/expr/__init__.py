@@ -3,16 +3,27 @@
 Waits and scheduling (`waits`, `scheduling`, `pipelining`), lane operations (`lanes`; `raw` has them
 under ROCDL's names with a result type first), buffer tensors (`buffers`), copies (`copies`), matrix
 operations (`matrix`), the tensor data mover (`tdm_ops`; `tensor_atoms` and `tensor_tiling` for
-copies), clusters (`cluster`), scopes of atomics (`scopes`), and one module per family (`cdna3` to
-`cdna5`, `rdna3`, `rdna4`). To add a function, write it in the module that fits, check the
-architecture through `access.amd_facts`, and export it here.
+copies), clusters (`cluster`), scopes of atomics (`scopes`), builders with defaults (`wrappers`,
+`inline_asm`, `experimental`), and one module per family (`cdna3` to `cdna5`, `rdna3`, `rdna4`). To
+add a function, write it in the module that fits, check the architecture through
+`access.amd_facts`, and export it here.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flydsl_rocdl.expr import cdna3, cdna4, cdna5, cluster, rdna3, rdna4, tdm_ops
+from flydsl_rocdl.expr import (
+    cdna3,
+    cdna4,
+    cdna5,
+    cluster,
+    experimental,
+    inline_asm,
+    rdna3,
+    rdna4,
+    tdm_ops,
+)
 from flydsl_rocdl.expr.buffers import (
     BufferCopy,
     BufferCopy8b,
@@ -92,6 +103,20 @@ from flydsl_rocdl.expr.waits import (
     s_waitcnt,
     wait_asyncmark,
 )
+from flydsl_rocdl.expr.wrappers import (
+    barrier,
+    buffer_load_to_lds,
+    disable_xdl_arb_stall,
+    lds_transpose_load,
+    perm_b32,
+    raw_ptr_buffer_atomic_fadd,
+    raw_ptr_buffer_atomic_fmax,
+    raw_ptr_buffer_load,
+    raw_ptr_buffer_load_lds,
+    raw_ptr_buffer_store,
+    tensor_load_to_lds,
+    tensor_store_from_lds,
+)
 
 __all__ = [
     "MFMA",
@@ -119,6 +144,8 @@ __all__ = [
     "WMMAScale",
     "asyncmark",
     "ballot",
+    "barrier",
+    "buffer_load_to_lds",
     "cdna3",
     "cdna4",
     "cdna5",
@@ -130,14 +157,24 @@ __all__ = [
     "cluster_workgroup_id_x",
     "cluster_workgroup_id_y",
     "cluster_workgroup_id_z",
+    "disable_xdl_arb_stall",
     "ds_bpermute",
+    "experimental",
     "get_buffer_rsrc",
     "iglp_opt",
+    "inline_asm",
     "lane_id",
     "lds_barrier",
+    "lds_transpose_load",
     "make_buffer_ptr",
     "make_buffer_tensor",
+    "perm_b32",
     "pipeline",
+    "raw_ptr_buffer_atomic_fadd",
+    "raw_ptr_buffer_atomic_fmax",
+    "raw_ptr_buffer_load",
+    "raw_ptr_buffer_load_lds",
+    "raw_ptr_buffer_store",
     "rdna3",
     "rdna4",
     "read_first_lane",
@@ -171,6 +208,8 @@ __all__ = [
     "sched_mfma",
     "sched_vmem",
     "tdm_ops",
+    "tensor_load_to_lds",
+    "tensor_store_from_lds",
     "update_dpp_word",
     "wait_asyncmark",
     "wave_barrier",

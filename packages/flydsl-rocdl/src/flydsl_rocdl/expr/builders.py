@@ -33,6 +33,7 @@ _ABSENT = frozenset(
         "sched_vgpr",
         "sched_sgpr",
         "sched_agpr",
+        "ptr_s_buffer_load",
     }
 )
 """Builders of other builds of ROCDL whose intrinsics LLVM 22.1 lacks."""

@@ -6,6 +6,7 @@ from flydsl_rocdl.atoms import memory
 from flydsl_rocdl.expr.copies import BufferLoadAsyncLDS, GlobalLoadAsyncLDS, LDSReadTrans
 from flydsl_rocdl.expr.matrix import MFMA_Scale
 from flydsl_rocdl.expr.waits import s_waitcnt
+from flydsl_rocdl.expr.wrappers import cvt_sr_f32_to_bf16
 
 __all__ = [
     "BufferLoadAsyncLDS",
@@ -22,6 +23,7 @@ __all__ = [
     "LDSReadTrans8_64b",
     "LDSReadTrans16_64b",
     "MFMA_Scale",
+    "cvt_sr_f32_to_bf16",
     "s_waitcnt",
 ]
 

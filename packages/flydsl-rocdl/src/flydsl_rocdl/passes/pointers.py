@@ -16,7 +16,15 @@ from flydsl_rocdl.passes.descriptors import parts
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, Lowering, refuse, rule
 from flydsl_rocdl.passes.memory_model import access_attributes
 from flydsl_rocdl.passes.memtypes import PointerType, bit_width, element_of, storage
-from flydsl_rocdl.passes.wide import STRUCT, WIDE, advance, guard_elements, make, resolve
+from flydsl_rocdl.passes.wide import (
+    STRUCT,
+    WIDE,
+    advance,
+    guard_elements,
+    make,
+    resolve,
+    within_reach,
+)
 from flydsl_rocdl.target import ADDRESS_SPACES
 
 __all__ = ["llvm_pointer", "load", "store"]
@@ -262,6 +270,8 @@ def to_llvm(low: Lowering, op: Any) -> list[Value]:
     """Hand out the LLVM pointer, in another address space if asked for."""
     (pointer,) = op.operands
     kind = low.operand_pointer(op, 0)
+    if kind.space == WIDE and op.result.type == low.b.pointer(8):
+        return [within_reach(low, pointer)]
     _no_descriptor(op, kind)
     if kind.space == "buffer" and op.result.type == low.b.pointer(8):
         return [parts(low, op, pointer, kind, 0)[0]]
@@ -273,7 +283,7 @@ def to_llvm(low: Lowering, op: Any) -> list[Value]:
 def _no_descriptor(op: Any, kind: PointerType) -> None:
     if kind.space == WIDE:
         raise refuse(
-            op, "a buffer that may be longer than 4 GiB has no single descriptor or address",
+            op, "a buffer that may be longer than 4 GiB has no address in its space",
             code="FLY-T630",
             hint="bound it with num_records_bytes below 4 GiB, or use the global pointer",
         )  # fmt: skip

@@ -36,6 +36,7 @@ __all__ = [
     "prepare",
     "resolve",
     "scalar_offset",
+    "within_reach",
 ]
 
 WIDE = "wide_buffer"
@@ -242,6 +243,21 @@ def guard_elements(
 
 def _largest(low: Lowering, a: Value, other: Value) -> Value:
     return low.b.intrinsic("smax", a.type, (a, other)).result
+
+
+def within_reach(low: Lowering, pointer: Value) -> Value:
+    """Return the descriptor (``ptr<8>``) of what 32-bit offsets from a pointer reach."""
+    b = low.b
+    facts = low.facts.buffer
+    moved = b.binary(
+        "llvm.add", _extract(low, pointer, _UNIFORM_AT), _extract(low, pointer, _OTHER_AT)
+    )
+    left = b.binary("llvm.sub", _extract(low, pointer, _EXTENT), moved)
+    left = _largest(low, left, b.constant(0, "i64"))
+    records = b.intrinsic("smin", left.type, (left, b.constant(facts.max_records, "i64"))).result
+    base = b.gep(_extract(low, pointer, 0), moved, b.type("i8"))
+    operands = (base, b.constant(0, "i16"), records, b.constant(facts.flags_bounded))
+    return b.intrinsic("amdgcn.make.buffer.rsrc", b.pointer(8), operands).result
 
 
 def descriptor(low: Lowering, op: Any, pointer: Value, size: int) -> Value | None:
