@@ -11,7 +11,7 @@ gpu.module @m {
   gpu.func @intrinsics(%x: f32, %d: f64, %v: vector<2xf32>) {
     // CHECK: llvm.call_intrinsic "llvm.exp"(%{{.*}}) : (f32) -> f32
     %0 = math.exp %x : f32
-    // CHECK: llvm.call_intrinsic "llvm.exp2"(%{{.*}}) {fastmathFlags = #llvm.fastmath<fast>} : (f32) -> f32
+    // CHECK: llvm.call_intrinsic "llvm.amdgcn.exp2"(%{{.*}}) : (f32) -> f32
     %1 = math.exp2 %x fastmath<fast> : f32
     // CHECK: llvm.call_intrinsic "llvm.log2"(%{{.*}}) : (vector<2xf32>) -> vector<2xf32>
     %2 = math.log2 %v : vector<2xf32>
