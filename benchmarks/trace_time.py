@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         print(
             f"{kernel.name:13} {count:6} operations {seconds * 1e3:8.1f} ms"
-            f" {seconds * 1e6 / count:6.2f} us each"
+            f" {seconds * 1e6 / count:6.2f} us each {seconds * 5e6 / count:6.1f} ms per 5,000"
         )
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")

@@ -58,13 +58,15 @@ def constant(session: Session, type_text: str, value: int | float) -> IRValue:
 
     Integers are taken modulo two to the width; floats must be exact in the type.
     """
-    key = ("constant", type_text, value, str(value) if value == 0 else "")
+    key = (type_text, value) if value else (type_text, value, str(value))  # 0.0 is not -0.0
     found = session.attributes.get(key)
-    kind = session.type(type_text)
     if found is None:
-        found = session.attributes[key] = _constant_attribute(session, kind, type_text, value)
+        kind = session.type(type_text)
+        attribute = _constant_attribute(session, kind, type_text, value)
+        found = session.attributes[key] = ((kind,), {"value": attribute})
+    kinds, attributes = found
     return session.create(
-        "arith.constant", (kind,), (), {"value": found}, None, 0, session.locations.here()
+        "arith.constant", kinds, (), attributes, None, 0, session.locations.here()
     ).result
 
 

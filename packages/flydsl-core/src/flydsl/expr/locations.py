@@ -27,8 +27,11 @@ class LocationTable:
         self._unknown: Any = None
 
     def here(self) -> Any:
-        """Return the location of the innermost user frame; MLIR's unknown location if none."""
-        frame: FrameType | None = sys._getframe(1)
+        """Return the location of the innermost user frame; MLIR's unknown location if none.
+
+        The caller is a function of ours, whose own frame need not be looked at.
+        """
+        frame: FrameType | None = sys._getframe(2)
         codes = self._codes
         while frame is not None:
             code = frame.f_code

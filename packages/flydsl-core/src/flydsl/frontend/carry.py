@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from flydsl.errors import UserTypeError
@@ -42,6 +43,8 @@ class Spec:
 
     def same(self, other: Spec) -> bool:
         """Return whether two specs describe the same IR types and Python structure."""
+        if self is other:
+            return True
         if self.kind != other.kind or self.keys != other.keys:
             return False
         if self.kind == "value":
@@ -88,6 +91,11 @@ def join(name: str, a: object, b: object, dynamic: bool = False) -> Spec:
     Raises:
         UserTypeError: The types differ or the structure does.
     """
+    if isinstance(a, Numeric) and type(a) is type(b):
+        if a is b and not dynamic:
+            return Spec("keep", a)
+        if dynamic or not a.is_static():
+            return _number(type(a))
     if isinstance(a, (Unset, Missing)) or isinstance(b, (Unset, Missing)):
         known = b if isinstance(a, (Unset, Missing)) else a
         if isinstance(known, (Unset, Missing)):
@@ -183,10 +191,16 @@ def _join_numbers(name: str, a: object, b: object, dynamic: bool) -> Spec | None
         raise _mismatch(name, a, b)
     if weak_a and weak_b:
         kind = Float32 if kind_a.is_float or kind_b.is_float else common_type(kind_a, kind_b)
-        return Spec("number", kind)
+        return _number(kind)
     kind, weak = (kind_b, kind_a) if weak_a else (kind_a, kind_b)
     if weak_a != weak_b and weak.is_float and not kind.is_float:
         raise _mismatch(name, a, b)
+    return _number(kind)
+
+
+@cache
+def _number(kind: type[Numeric]) -> Spec:
+    """Return the spec of numbers of a class, which is never changed."""
     return Spec("number", kind)
 
 
@@ -221,6 +235,8 @@ def flatten(name: str, spec: Spec, value: Any) -> list[IRValue]:
     if isinstance(value, (Unset, Missing)):
         return _defaults(name, spec)
     if spec.kind == "number":
+        if type(value) is spec.detail:
+            return [value.ir_value()]
         number = as_numeric(value)
         if number is None:
             raise _mismatch(name, value, spec.detail)

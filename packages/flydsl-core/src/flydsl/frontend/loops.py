@@ -59,7 +59,9 @@ def make_range(
     numbers = [_bound(value) for value in arguments]
     start, stop = (Int32.static(0), numbers[0]) if len(numbers) == 1 else numbers[:2]
     step = numbers[2] if len(numbers) == 3 else Int32.static(1)
-    kind = common_type(common_type(type(start), type(stop)), type(step))
+    kind: type[Numeric] = type(start)
+    if type(stop) is not kind or type(step) is not kind:
+        kind = common_type(common_type(kind, type(stop)), type(step))
     if kind.width < 32:
         kind = Int32
     if step.is_static() and step.value == 0:
@@ -119,8 +121,8 @@ def trace_for(
     def attempt(values: Carried, scratch: Scratch) -> Callable[[], Any] | None:
         entry = values.operands(values.entry)
         types_ = [value.type for value in entry]
-        block = scratch.block(0, [kind.ir_type, *types_])
-        here = session.locations.here()
+        block = scratch.block([kind.ir_type, *types_])
+        here = scratch.here
         with scratch.tracing(block):
             arguments = list(block.arguments)
             values.assign(arguments[1:])
@@ -320,8 +322,8 @@ def trace_while(
     def attempt(values: Carried, scratch: Scratch) -> Callable[[], Any] | None:
         entry = values.operands(values.entry)
         types_ = [value.type for value in entry]
-        blocks = [scratch.block(0, types_), scratch.block(1, types_)]
-        here = session.locations.here()
+        blocks = [scratch.block(types_), scratch.block(types_)]
+        here = scratch.here
         with scratch.tracing(blocks[0]):
             values.assign(list(blocks[0].arguments))
             flag = _truth(condition()).ir_value()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import operator
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from flydsl.errors import UserError
@@ -18,7 +18,7 @@ from flydsl.expr.numeric import Numeric
 from flydsl.expr.vector import Vector
 from flydsl.frontend.eligible import rewritable
 from flydsl.frontend.hidden import Hidden, watched
-from flydsl.frontend.missing import ABSENT
+from flydsl.frontend.missing import ABSENT, Missing
 from flydsl.frontend.records import is_record, record_made, record_slots, record_state
 
 __all__ = ["AttributeSlot", "CellSlot", "Image", "ItemSlot", "Slot", "Snapshot"]
@@ -126,6 +126,12 @@ _ATOMIC = (
 )  # fmt: skip
 
 
+_PLAIN = (
+    Numeric, int, float, complex, str, bytes, type(None), types.ModuleType, range, Vector, Missing,
+)  # fmt: skip
+"""What has no parts of its own that could change."""
+
+
 class Snapshot:
     """The state of everything mutable that the given functions can reach."""
 
@@ -138,12 +144,14 @@ class Snapshot:
         for function in functions:
             self._closure(function, own=True)
 
-    def changes(self) -> list[tuple[Slot, Any, Any]]:
+    def changes(self) -> Sequence[tuple[Slot, Any, Any]]:
         """Return ``(place, old, new)`` for every place whose content is another object now.
 
         Raises:
             UserError: A container grew or shrank, or something changed that cannot be carried.
         """
+        if not (self._saved or self._slots or self._hidden):
+            return ()
         for hidden in self._hidden:
             hidden.check()
         out: list[tuple[Slot, Any, Any]] = []
@@ -174,6 +182,8 @@ class Snapshot:
 
     def image(self) -> Image:
         """Return the contents of all places now, for `Image.seen`."""
+        if not self._saved and not self._slots:
+            return Image({})
         contents: dict[object, Any] = {}
         for _, container, _ in self._saved:
             if isinstance(container, list):
@@ -204,16 +214,21 @@ class Snapshot:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        code = function.__code__
+        code, seen = function.__code__, self._seen
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            content = CellSlot(name, cell).get()
-            if not own and id(cell) not in self._seen:
-                self._seen.add(id(cell))
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                content = ABSENT
+            if not own and id(cell) not in seen:
+                seen.add(id(cell))
                 self._saved.append((name, cell, content))
-            self._walk(name, content)
+            if not isinstance(content, _PLAIN):
+                self._walk(name, content)
+        space = function.__globals__
         for name in _global_names(code):
-            if name in function.__globals__:
-                self._walk(name, function.__globals__[name])
+            if name in space and not isinstance(content := space[name], _PLAIN):
+                self._walk(name, content)
 
     def _walk(self, name: str, value: Any) -> None:
         if id(value) in self._seen or (isinstance(value, _ATOMIC) and not _is_class(value)):

@@ -8,8 +8,7 @@ types and takes over the block.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,32 +34,50 @@ def variable_slots(
 
 
 class Scratch:
-    """A detached operation with blocks to trace into."""
+    """Blocks of a detached operation to trace into; what is not moved goes with it.
 
-    def __init__(self, session: Session, blocks: int) -> None:
+    Every statement has an operation of its own: Python's handles of what is in a block keep the
+    operation alive, also where the block has moved, so that one for several statements would
+    outlive blocks that use its values.
+
+    Attributes:
+        here: Location of the statement.
+    """
+
+    __slots__ = ("_blocks", "_holder", "_session", "here")
+
+    def __init__(self, session: Session) -> None:
         self._session = session
-        here = session.locations.here()
-        self._holders = [
-            session.create("scf.execute_region", (), (), None, None, 1, here, False)
-            for _ in range(blocks)
-        ]
-        self._here = here
+        self.here = session.locations.here()
+        self._holder = session.create("scf.execute_region", (), (), None, None, 1, self.here, False)
+        self._blocks = self._holder.regions[0].blocks
 
-    def block(self, index: int, argument_types: Sequence[Any] = ()) -> Any:
-        """Append the block of holder `index` and return it."""
-        region = self._holders[index].regions[0]
-        return region.blocks.append(*argument_types, arg_locs=[self._here] * len(argument_types))
+    def block(self, argument_types: Sequence[Any] = ()) -> Any:
+        """Return a new block."""
+        locations = [self.here] * len(argument_types)
+        return self._blocks.append(*argument_types, arg_locs=locations)
 
-    @contextmanager
-    def tracing(self, block: Any) -> Iterator[None]:
-        """Emit into `block`, inside a dynamic region."""
-        session = self._session
-        session.depth += 1
-        try:
-            with session.ir.InsertionPoint(block):
-                yield
-        finally:
-            session.depth -= 1
+    def tracing(self, block: Any) -> _Inside:
+        """Return a context in which operations go into `block`, inside a dynamic region."""
+        return _Inside(self._session, block)
+
+
+class _Inside:
+    """The context of `Scratch.tracing`; a class, because entering a generator costs more."""
+
+    __slots__ = ("_point", "_session")
+
+    def __init__(self, session: Session, block: Any) -> None:
+        self._session = session
+        self._point = session.ir.InsertionPoint(block)
+
+    def __enter__(self) -> None:
+        self._point.__enter__()
+        self._session.depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._session.depth -= 1
+        self._point.__exit__(*error)
 
 
 @dataclass(slots=True)
@@ -131,12 +148,13 @@ def region_if(
     """
     slots = variable_slots(functions, names)
     snapshot = Snapshot(functions)
-    before = {name: slot.get() for name, slot in slots.items()}
+    # Every variable with its key and value before.
+    variables = [(slot, slot.key(), slot.get()) for slot in slots.values()]
     places: dict[tuple[int, object], tuple[Slot, Any]] = {
-        slots[name].key(): (slots[name], before[name]) for name in carried if name in slots
+        key: (slot, old) for slot, key, old in variables if slot.name in carried
     }
-    scratch = Scratch(session, 2)
-    blocks = [scratch.block(0), scratch.block(1)]
+    scratch = Scratch(session)
+    blocks = [scratch.block(), scratch.block()]
     outcomes: list[dict[tuple[int, object], Any]] = []
     images: list[Image] = []
     for index in (0, 1):
@@ -148,12 +166,13 @@ def region_if(
                 for slot, old, new in snapshot.changes():
                     places.setdefault(slot.key(), (slot, old))
                     outcome[slot.key()] = new
-                outcome.update({slot.key(): slot.get() for slot in slots.values()})
+                for slot, key, _ in variables:
+                    outcome[key] = slot.get()
             finally:
                 images.append(snapshot.image())
                 snapshot.restore()
-                for name, slot in slots.items():
-                    slot.set(before[name])
+                for slot, _, old in variables:
+                    slot.set(old)
         outcomes.append(outcome)
     if len(images) < 2:
         images.append(snapshot.image())
@@ -162,7 +181,7 @@ def region_if(
         yes, no = outcomes[0].get(key, old), outcomes[1].get(key, old)
         if yes is old and no is old:
             continue
-        if any(value is ABSENT or isinstance(value, Missing) for value in (yes, no)):
+        if yes is ABSENT or no is ABSENT or isinstance(yes, Missing) or isinstance(no, Missing):
             slot.set(_half_assigned(slot.name))
             continue
         # A container that one arm replaces may be changed by the other.
@@ -189,7 +208,7 @@ def _create_if(
     blocks: Sequence[Any],
     merged: Sequence[tuple[Slot, Spec, Any, Any]],
 ) -> None:
-    here = session.locations.here()
+    here = scratch.here
     yielded: list[list[IRValue]] = []
     for block, side in zip(blocks, (2, 3), strict=True):
         with scratch.tracing(block):
@@ -200,9 +219,10 @@ def _create_if(
         yielded.append(values)
     kinds = [value.type for value in yielded[0]]
     operation = session.create("scf.if", kinds, (condition,), None, None, 2, here)
-    blocks[0].append_to(operation.regions[0])
+    regions = operation.regions
+    blocks[0].append_to(regions[0])
     if kinds or len(blocks[1].operations) > 1:
-        blocks[1].append_to(operation.regions[1])
+        blocks[1].append_to(regions[1])
     results = iter(list(operation.results))
     for slot, spec, _, _ in merged:
         slot.set(rebuild(spec, results))
@@ -241,11 +261,13 @@ def region_loop(
     for _ in range(_MAX_TRIES):
         if session.kernel is not None:
             session.kernel.rewind(mark or ())
-        scratch = Scratch(session, 2)
-        known = state.keys() | {slot.key() for slot in slots.values()}
+        scratch = Scratch(session)
         try:
             finished = attempt(state, scratch)
-            escaped = [item for item in snapshot.changes() if item[0].key() not in known]
+            escaped = snapshot.changes()
+            if escaped:
+                known = state.keys() | {slot.key() for slot in slots.values()}
+                escaped = [item for item in escaped if item[0].key() not in known]
         finally:
             snapshot.restore()
             for name, slot in slots.items():
@@ -260,8 +282,13 @@ def region_loop(
 
 
 def _unbind(slots: dict[str, CellSlot], state: Carried, carried: Sequence[str]) -> None:
-    keys = state.keys()
+    keys: set[tuple[int, object]] | None = None
     for name, slot in slots.items():
+        value = slot.get()
+        if name in carried and value is not ABSENT and not isinstance(value, (Unset, Missing)):
+            continue
+        if keys is None:
+            keys = state.keys()
         if slot.key() not in keys and not (name in carried and isinstance(slot.get(), Unset)):
             slot.set(
                 Missing(

@@ -197,8 +197,8 @@ def while_(
     for _ in range(_MAX_ITERATIONS):
         # Whether the condition is known while tracing shows only when it is evaluated; if it is
         # not, the loop evaluates it again in its own region and this evaluation is dropped.
-        scratch = Scratch(session, 1)
-        block = scratch.block(0)
+        scratch = Scratch(session)
+        block = scratch.block()
         snapshot = Snapshot([condition])
         with scratch.tracing(block):
             value = condition()
@@ -242,8 +242,8 @@ def or_(left: Any, right: Callable[[], Any]) -> Any:
 def _short_circuit(flag: Numeric, right: Any, conjunction: bool) -> Any:
     session = current()
     assert session is not None
-    scratch = Scratch(session, 2)
-    block = scratch.block(0)
+    scratch = Scratch(session)
+    block = scratch.block()
     snapshot = Snapshot([right])
     with scratch.tracing(block):
         value = as_numeric(right())
@@ -263,7 +263,7 @@ def _short_circuit(flag: Numeric, right: Any, conjunction: bool) -> Any:
         move_here(session, block)
         return flag & other if conjunction else flag | other
     here = session.locations.here()
-    skipped = scratch.block(1)
+    skipped = scratch.block()
     with scratch.tracing(block):
         session.create("scf.yield", (), (other.ir_value(),), None, None, 0, here)
     with scratch.tracing(skipped):
@@ -328,8 +328,8 @@ def choose(condition: Any, yes: types.FunctionType, no: types.FunctionType) -> A
         return yes() if condition else no()
     session = current()
     assert session is not None
-    scratch = Scratch(session, 2)
-    blocks, values = [scratch.block(0), scratch.block(1)], []
+    scratch = Scratch(session)
+    blocks, values = [scratch.block(), scratch.block()], []
     snapshot = Snapshot([yes, no])
     for block, arm in zip(blocks, (yes, no), strict=True):
         with scratch.tracing(block):

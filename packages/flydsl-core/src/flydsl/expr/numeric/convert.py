@@ -10,7 +10,7 @@ to `Boolean`: ``!= 0``.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
@@ -138,6 +138,10 @@ def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
         UserTypeError: `kind` is not a numeric class; a rounding mode where none applies.
         UserValueError: A static value that `kind` cannot hold, or an unknown rounding mode.
     """
+    source: type[Numeric] = type(x)
+    if source is kind and rounding_mode is None and not isinstance(x.value, float):
+        unchanged: Any = x
+        return unchanged  # type: ignore[no-any-return]
     if not is_numeric_class(kind):
         raise UserTypeError(
             "conversion needs a numeric class",
@@ -145,7 +149,6 @@ def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
             value=kind,
             allowed="fx.Float32, fx.Int32, …",
         )
-    source = type(x)
     mode = None
     if rounding_mode is not None:
         if x.is_static():
@@ -154,7 +157,7 @@ def convert(x: Numeric, kind: type[N], rounding_mode: object = None) -> N:
             )
         mode = rounding(source, kind, rounding_mode)
     if source is kind and not (isinstance(x.value, float) and kind.format is not None):
-        return x  # type: ignore[return-value]
+        return cast("N", x)
     if x.is_static():
         return kind.static(_fold(source, kind, x.value))
     return kind.wrap(convert_value(source, kind, x.value, mode))
@@ -301,7 +304,7 @@ def bitcast(x: Numeric, kind: type[N]) -> N:
             hint="convert the value with .to(...)",
         )
     if source is kind:
-        return x  # type: ignore[return-value]
+        return cast("N", x)
     if x.is_static():
         code = x.value if source.format is None else source.format.encode(x.value)
         if kind.format is not None:
