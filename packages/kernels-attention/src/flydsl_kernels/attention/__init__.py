@@ -10,8 +10,15 @@ from __future__ import annotations
 from flydsl_kernels.attention.ops import (
     flash_attention,
     fused_rope_kv_cache,
+    paged_attention_decode,
     qk_norm_rope_quant,
     rope,
 )
 
-__all__ = ["flash_attention", "fused_rope_kv_cache", "qk_norm_rope_quant", "rope"]
+__all__ = [
+    "flash_attention",
+    "fused_rope_kv_cache",
+    "paged_attention_decode",
+    "qk_norm_rope_quant",
+    "rope",
+]

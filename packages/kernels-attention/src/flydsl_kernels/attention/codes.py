@@ -1,6 +1,6 @@
 """Stable error codes of this family, 940 to 969; `flydsl.diagnostics` explains the scheme.
 
-Flash attention has 940 to 954, decoding and positions the others.
+Flash attention has 940 to 949, decoding 950 to 954, positions and caches the others.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U947": "Units are given for elements that are no 8-bit floats.",
         "FLY-U948": "Arguments of packed sequences exclude or lack each other.",
         "FLY-U949": "Lengths of sequences or their pages do not fit the keys.",
+        "FLY-C950": "Decoding does not take this element type.",
+        "FLY-C951": "Heads of this many elements are not decoded.",
+        "FLY-C952": "Pages of this many tokens are not decoded.",
+        "FLY-C953": "Caches of this layout are not decoded.",
         "FLY-C955": "There is no rotary embedding of this style.",
         "FLY-C956": "Heads of this many elements are not rotated.",
         "FLY-C957": "This many elements of a head cannot be rotated.",
@@ -44,5 +48,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U961": "A cache layout needs heads and pages of whole blocks of 16 bytes.",
         "FLY-U963": "An epsilon is negative, infinite or NaN.",
         "FLY-U962": "A scale of a cache is no finite positive number.",
+        "FLY-U964": "A window or number of parts is out of range.",
+        "FLY-U965": "Vectors of a cache, or an output, are not aligned or not contiguous.",
+        "FLY-U966": "Heads of queries are no multiple of the heads of a cache.",
     }
 )

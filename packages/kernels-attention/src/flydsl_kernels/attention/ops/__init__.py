@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from flydsl_kernels.attention.ops.flash_attention import flash_attention
+from flydsl_kernels.attention.ops.paged_decode import paged_attention_decode
 from flydsl_kernels.attention.ops.qk_norm import qk_norm_rope_quant
 from flydsl_kernels.attention.ops.rope import rope
 from flydsl_kernels.attention.ops.rope_cache import fused_rope_kv_cache
 
-__all__ = ["flash_attention", "fused_rope_kv_cache", "qk_norm_rope_quant", "rope"]
+__all__ = [
+    "flash_attention",
+    "fused_rope_kv_cache",
+    "paged_attention_decode",
+    "qk_norm_rope_quant",
+    "rope",
+]

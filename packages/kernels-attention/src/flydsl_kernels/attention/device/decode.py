@@ -1,0 +1,355 @@
+"""The decoding kernel: a part of the keys of a sequence, for the queries that share a head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.expr.storage import ArrayType
+from flydsl.expr.vector import vector_alias
+from flydsl_kernels.attention.decoding import WAVES, DecodePlan, DecodeProblem, select_decode
+from flydsl_kernels.attention.device.decode_keys import (
+    Pages,
+    key_operands,
+    load_keys,
+    load_values,
+    value_operands,
+)
+from flydsl_kernels.attention.device.decode_work import Work, key_range
+from flydsl_kernels.attention.device.softmax import LEAST, largest_of
+from flydsl_rocdl.expr.access import amd_facts
+
+__all__ = ["DecodeArguments", "launch_decode"]
+
+_LANES = 64
+_LIMIT = 8.0
+"""Powers of two that weights may have before the reference follows the maximum."""
+_GROUP = 8
+"""Blocks of a value's elements that waves add up at a time."""
+
+
+@fx.struct
+class DecodeArguments(fx.Struct):
+    """Arguments of the decoding kernel.
+
+    Attributes:
+        q: Queries [sequences, queries, heads, d_qk].
+        keys: Cache of keys.
+        values: Cache of values.
+        table: Pages of each sequence, int32 [sequences, pages].
+        scale_k: Units of keys, f32 [1] or [pages, heads, page].
+        scale_v: Units of values likewise.
+        parts: Results of the parts, f32 [parts, kv heads, rows, d_v].
+        sums: Their references and sums, f32 [2, parts, kv heads, rows].
+        scale: Factor of the scores, times log2(e).
+        left: Keys that a query sees to the left of its own place.
+    """
+
+    q: fx.Tensor
+    keys: fx.Tensor
+    values: fx.Tensor
+    table: fx.Tensor
+    scale_k: fx.Tensor
+    scale_v: fx.Tensor
+    parts: fx.Tensor
+    sums: fx.Tensor
+    scale: fx.Float32
+    left: fx.Int32
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a wave works on; everything but the rows is uniform.
+
+    Attributes:
+        pages: Where keys and values are.
+        kind: Type of the operands.
+        length: Keys of the sequence.
+        rows: Per block of rows, the number of the lane's row among those that share the head.
+        scale: Factor of the scores, times log2(e).
+    """
+
+    pages: Pages
+    kind: Any
+    length: Any
+    rows: list[Any]
+    scale: Any
+
+
+def multiply(a: Any, b: Any, c: Any, plan: DecodePlan) -> Any:
+    """Return c + a b of vectors of 8 elements of 16 bits, 16 by 16 by 32."""
+    half = a.dtype is fx.BFloat16
+    if plan.deep:
+        name = "mfma_f32_16x16x32_bf16" if half else "mfma_f32_16x16x32_f16"
+        return getattr(fx.rocdl, name)(None, a, b, c)
+    name = "mfma_f32_16x16x16bf16_1k" if half else "mfma_f32_16x16x16f16"
+    build = getattr(fx.rocdl, name)
+    c = build(None, a.shuffle(a, range(4)), b.shuffle(b, range(4)), c)
+    return build(None, a.shuffle(a, range(4, 8)), b.shuffle(b, range(4, 8)), c)
+
+
+def load_queries(a: DecodeArguments, part: Part, sequence: Any, plan: DecodePlan) -> list[Any]:
+    """Return the operands of the lane's rows: per block of rows, vectors of 8 elements."""
+    problem, pages = plan.problem, part.pages
+    vector = vector_alias(a.q.dtype, (8,))
+    out = []
+    for row in part.rows:
+        known = fx.min(row, plan.rows - 1)
+        query = known // problem.group
+        head = pages.head * problem.group + known % problem.group
+        start = (
+            a.q.iter
+            + sequence.to(fx.Int64) * a.q.stride[0]
+            + query.to(fx.Int64) * a.q.stride[1]
+            + head.to(fx.Int64) * a.q.stride[2]
+        )
+        pieces = []
+        for step in range(problem.d_qk // 32):
+            turn, half = divmod(step * 8, plan.piece)
+            column = (turn * 4 + pages.quarter) * plan.piece + half
+            pieces.append((start + column).load(vector))
+        out.append(pieces)
+    return out
+
+
+def _token_scales(part: Part, scales: Any, first: Any) -> list[Any]:
+    """Load the scales of the lane's keys of a step, one after the other."""
+    pages, plan = part.pages, part.pages.plan
+    start, token = pages.place(scales, first, pages.quarter * plan.span, (1, 2))
+    vector = vector_alias(fx.Float32, (4,))
+    found = [(start + token + block).load(vector) for block in range(0, plan.span, 4)]
+    return [item for block in found for item in block]
+
+
+def _seen(part: Part, first: Any, row: Any, left: Any) -> list[Any]:
+    """Return whether a row sees each of the lane's keys of a step."""
+    plan = part.pages.plan
+    problem = plan.problem
+    place = part.length - problem.queries + fx.min(row, plan.rows - 1) // problem.group
+    keys = [first + part.pages.quarter * plan.span + key for key in range(plan.span)]
+    if not problem.window:
+        return [key <= place for key in keys]
+    return [(key <= place) & (key >= place - left) for key in keys]
+
+
+def _within(part: Part, first: Any, left: Any) -> list[Any]:
+    """Return whether any row sees each of the lane's keys of a step."""
+    plan = part.pages.plan
+    keys = [first + part.pages.quarter * plan.span + key for key in range(plan.span)]
+    if not plan.problem.window:
+        return [key < part.length for key in keys]
+    low = part.length - plan.problem.queries - left
+    return [(key < part.length) & (key >= low) for key in keys]
+
+
+@flyc.jit
+def _raised(state: Any, top: Any) -> Any:
+    """Return the state of a block of rows with a reference that no weight exceeds by much."""
+    reference, total, parts = state
+    if fx.rocdl.ballot(fx.Int64, top > reference + _LIMIT) != 0:
+        for distance in (16, 32):
+            top = fx.maxnumf(top, fx.gpu.shuffle_xor(top, distance))
+        grown = fx.arith.select(top > reference, top, reference)
+        factor = fx.math.exp2(reference - grown)
+        reference, total = grown, total * factor
+        parts = [piece * factor for piece in parts]
+    return reference, total, parts
+
+
+def step(
+    part: Part, queries: list[Any], state: list[Any], loaded: Any, first: Any, masked: bool
+) -> list[Any]:
+    """Return the state after a step of keys.
+
+    Args:
+        part: The wave's part.
+        queries: Operands of the rows.
+        state: Per block of rows: reference, sum, and the blocks of the result.
+        loaded: What was loaded of keys and of values.
+        first: First key of the step.
+        masked: Whether some rows do not see all of it.
+    """
+    plan, a = part.pages.plan, part.pages.a
+    problem = plan.problem
+    keys = key_operands(plan, loaded[0], part.kind)
+    zero = fx.Vector.filled((4,), 0.0, fx.Float32)
+    scales = (
+        [_token_scales(part, x, first) for x in (a.scale_k, a.scale_v)]
+        if (problem.token_scales)
+        else None
+    )
+    within = _within(part, first, a.left) if masked else []
+    values = value_operands(plan, loaded[1], part.kind, within or None)
+    out = []
+    for row, mine, column in zip(part.rows, queries, state, strict=True):
+        scores = []
+        for operands in keys:
+            total = zero
+            for key, query in zip(operands, mine, strict=True):
+                total = multiply(key, query, total, plan)
+            scores += list(total * part.scale)
+        if scales is not None:
+            scores = [x * s for x, s in zip(scores, scales[0], strict=True)]
+        if masked:
+            lost = fx.Float32(float("-inf"))
+            seen = _seen(part, first, row, a.left)
+            scores = [fx.arith.select(s, x, lost) for s, x in zip(seen, scores, strict=True)]
+        reference, total, parts = _raised(column, largest_of(scores))
+        weights = [fx.math.exp2(x - reference) for x in scores]
+        for weight in weights:
+            total = total + weight
+        if scales is not None:
+            weights = [w * s for w, s in zip(weights, scales[1], strict=True)]
+            if masked:
+                # What scales of tokens that do not count hold must not matter.
+                none = fx.Float32(0.0)
+                weights = [
+                    fx.arith.select(s, w, none) for s, w in zip(within, weights, strict=True)
+                ]
+        narrow = fx.Vector.from_elements(weights).to(part.kind)
+        pieces = [narrow.shuffle(narrow, range(h, h + 8)) for h in range(0, plan.span, 8)]
+        grown = []
+        for own, value in zip(parts, values, strict=True):
+            for operand, weight in zip(value, pieces, strict=True):
+                own = multiply(operand, weight, own, plan)  # noqa: PLW2901
+            grown.append(own)
+        out.append((reference, total, grown))
+    return out
+
+
+@flyc.jit
+def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wave: Any) -> Any:
+    """Return the state after the wave's steps of the keys from span[0] to span[1].
+
+    The keys of the next step are loaded while a step is computed.
+    """
+    pages, plan, a = part.pages, part.pages.plan, part.pages.a
+    begin, end = span[0] + wave * plan.step, span[1]
+    # Steps that every row sees whole.
+    high = part.length - plan.problem.queries + 1
+    low = begin
+    if fx.const_expr(plan.problem.window):
+        low = part.length - 1 - a.left
+    keys = load_keys(pages, begin)
+    for first in range(begin, end, WAVES * plan.step):
+        values = load_values(pages, first)
+        after = first + WAVES * plan.step
+        following = load_keys(pages, fx.arith.select(after < end, after, first))
+        if (first >= low) & (first + plan.step <= high):
+            state = step(part, queries, state, (keys, values), first, False)
+        else:
+            state = step(part, queries, state, (keys, values), first, True)
+        keys = following
+    return state
+
+
+@flyc.jit
+def finish(a: DecodeArguments, part: Part, state: list[Any], slot: Any, wave: Any) -> None:
+    """Add up what the waves have, in their order, and write it."""
+    plan, pages = part.pages.plan, part.pages
+    lane = pages.quarter * 16 + pages.row
+    shared = fx.SharedAllocator()
+    tops = shared.allocate(ArrayType(fx.Float32, WAVES * 16)).ptr
+    sums = shared.allocate(ArrayType(fx.Float32, WAVES * 16)).ptr
+    blocks = shared.allocate(ArrayType(fx.Float32, WAVES * _GROUP * 4 * _LANES)).ptr
+    quad = vector_alias(fx.Float32, (4,))
+    for row, column in zip(part.rows, state, strict=True):
+        reference, total, parts = column
+        for distance in (16, 32):
+            total = total + fx.gpu.shuffle_xor(total, distance)
+        if pages.quarter == 0:
+            (tops + wave * 16 + pages.row).store(reference)
+        fx.gpu.barrier()
+        most = largest_of([(tops + w * 16 + pages.row).load() for w in range(WAVES)])
+        factor = fx.math.exp2(reference - most)
+        if pages.quarter == 0:
+            (sums + wave * 16 + pages.row).store(total * factor)
+        base = (slot.to(fx.Int64) * a.parts.stride[0]) + pages.head.to(fx.Int64) * a.parts.stride[1]
+        target = a.parts.iter + base + fx.min(row, plan.rows - 1).to(fx.Int64) * a.parts.stride[2]
+        for group in fx.range_constexpr(0, plan.tiles, _GROUP):
+            members = parts[group : group + _GROUP]
+            for index, own in enumerate(members):
+                place = ((wave * _GROUP + index) * _LANES + lane) * 4
+                (blocks + place).store(own * factor)
+            fx.gpu.barrier()
+            for index in fx.range_constexpr(len(members)):
+                if wave == index % WAVES:
+                    value = (blocks + (index * _LANES + lane) * 4).load(quad)
+                    for other in fx.range_constexpr(1, WAVES):
+                        place = ((other * _GROUP + index) * _LANES + lane) * 4
+                        value = value + (blocks + place).load(quad)
+                    if row < plan.rows:
+                        _store(plan, target, value, group + index, pages.quarter)
+            fx.gpu.barrier()
+        if (wave == 0) & (pages.quarter == 0) & (row < plan.rows):
+            whole = (sums + pages.row).load()
+            for other in fx.range_constexpr(1, WAVES):
+                whole = whole + (sums + other * 16 + pages.row).load()
+            place = (
+                slot.to(fx.Int64) * a.sums.stride[1] + pages.head.to(fx.Int64) * a.sums.stride[2]
+            )
+            start = a.sums.iter + place + row.to(fx.Int64)
+            start.store(most)
+            (start + fx.Int64(a.sums.stride[0])).store(whole)
+        fx.gpu.barrier()
+
+
+def _store(plan: DecodePlan, target: Any, value: Any, tile: int, quarter: Any) -> None:
+    """Store a lane's four elements of a block of a row's result."""
+    if plan.problem.layout != "linear":
+        (target + (16 * tile + quarter * 4)).store(value)
+        return
+    group, element = divmod(tile, plan.width)
+    for index, item in enumerate(value):
+        (target + ((quarter * 4 + index + 16 * group) * plan.width + element)).store(item)
+
+
+@flyc.kernel
+def decode_kernel(
+    a: DecodeArguments, work: Work, plan: fx.Constexpr[DecodePlan], kind: fx.Constexpr[object]
+) -> None:
+    """Compute one part of the keys of a sequence for a head of the cache."""
+    slot, head = fx.block_idx.x, fx.block_idx.y
+    problem = plan.problem
+    count = fx.rocdl.read_first_lane(work.starts[fx.Int32(work.lengths.shape)])
+    if slot < count:
+        sequence = fx.rocdl.read_first_lane(work.items[slot, 0])
+        number = fx.rocdl.read_first_lane(work.items[slot, 1])
+        size = fx.rocdl.read_first_lane(work.size[0])
+        length = fx.rocdl.read_first_lane(work.lengths[sequence])
+        begin, keys = key_range(length, problem.queries, a.left, plan.step, problem.window)
+        thread = fx.thread_idx.x
+        wave, lane = fx.rocdl.read_first_lane(thread // _LANES), thread % _LANES
+        last = fx.max(length - 1, 0) // problem.page
+        table = a.table.iter + sequence.to(fx.Int64) * a.table.stride[0]
+        pages = Pages(a, plan, table, last, head, lane % 16, lane // 16)
+        first = fx.block_idx.z * (16 * plan.columns)
+        rows = [first + 16 * column + lane % 16 for column in range(plan.columns)]
+        scale = a.scale
+        if fx.const_expr(not problem.token_scales):
+            scale = scale * fx.rocdl.read_first_lane(a.scale_k[0])
+        part = Part(pages, kind, length, rows, scale)
+        queries = load_queries(a, part, sequence, plan)
+        zero = fx.Vector.filled((4,), 0.0, fx.Float32)
+        state = [(fx.Float32(LEAST), fx.Float32(0.0), [zero] * plan.tiles) for _ in rows]
+        start = begin + number * size
+        span = (start, fx.min(start + size, begin + keys))
+        state = passes(part, queries, state, span, wave)
+        finish(a, part, state, slot, wave)
+
+
+@flyc.jit
+def launch_decode(
+    a: DecodeArguments, work: Work, problem: fx.Constexpr[DecodeProblem], stream: fx.Stream
+) -> None:
+    """Launch a workgroup for each part, head of the cache and share of its rows."""
+    facts = amd_facts("paged_attention_decode")
+    known = {shape.intrinsic for shape in facts.matrix}
+    plan = select_decode(problem, "mfma.f32.16x16x32.bf16" in known)
+    kinds = {"bfloat16": fx.BFloat16, "float16": fx.Float16}
+    heads = a.parts.shape[1]
+    decode_kernel(a, work, plan, kinds[problem.dtype]).launch(
+        grid=(work.items.shape[0], heads, plan.blocks), block=(WAVES * _LANES,), stream=stream
+    )

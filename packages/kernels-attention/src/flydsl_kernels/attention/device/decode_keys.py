@@ -1,0 +1,190 @@
+"""A wave's step of keys and values: from pages to operands of matrix instructions.
+
+A lane is at row ``lane % 16`` of an operand, quarter ``lane // 16`` of its k. Of block `j` of 16
+keys, row ``r`` is key ``(r // 4) * span + 4 j + r % 4`` of the step. The scores that a lane gets of
+all blocks then are those of `span` neighbouring keys, ``quarter * span`` and on, which are the k
+that it has of the operands of the second product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.expr as fx
+from flydsl.expr.vector import vector_alias
+from flydsl_kernels.attention.decoding import DecodePlan
+
+__all__ = ["Pages", "exact16", "key_operands", "load_keys", "load_values", "value_operands"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Where the keys of a head of a sequence are.
+
+    Attributes:
+        a: The kernel's arguments.
+        plan: The compile-time part.
+        table: Pointer to the sequence's pages.
+        last: The last page that the sequence uses.
+        head: The head of the cache.
+        row: The lane's row of an operand.
+        quarter: Which quarter of the k of an operand the lane has.
+    """
+
+    a: Any
+    plan: DecodePlan
+    table: Any
+    last: Any
+    head: Any
+    row: Any
+    quarter: Any
+
+    def place(self, cache: Any, first: Any, inside: Any, axes: tuple[int, int]) -> tuple[Any, Any]:
+        """Return (pointer to the head in the page of a key, the key's number in the page).
+
+        Args:
+            cache: The cache.
+            first: First key of the step.
+            inside: The key's number in the step; may differ between lanes.
+            axes: Axes of the cache: heads, tokens.
+        """
+        page, step = self.plan.problem.page, self.plan.step
+        start = cache.iter + self.head.to(fx.Int64) * cache.stride[axes[0]]
+        if page % step == 0:
+            number = self._number(first // page)
+            return start + number.to(fx.Int64) * cache.stride[0], first % page + inside
+        if step % page == 0:
+            pages = [self._number(first // page + turn) for turn in range(step // page)]
+            number = pages[0]
+            for turn, other in enumerate(pages[1:], 1):
+                number = fx.arith.select(inside >= turn * page, other, number)
+        else:
+            key = first + inside
+            number = (self.table + fx.min(key // page, self.last)).load()
+            return start + number.to(fx.Int64) * cache.stride[0], key % page
+        return start + number.to(fx.Int64) * cache.stride[0], inside % page
+
+    def _number(self, index: Any) -> Any:
+        """Return the number of a page of the sequence; uniform. Past the last one, the last."""
+        return fx.rocdl.read_first_lane((self.table + fx.min(index, self.last)).load())
+
+
+def exact16(values: Any, kind: Any) -> Any:
+    """Return a vector of 8-bit elements in a type of 16 bits, which holds them exactly."""
+    if values.dtype is kind:
+        return values
+    wide = values.to(fx.Float32)
+    if kind is fx.Float16:
+        return wide.to(fx.Float16)
+    # The low halves are zero: no rounding.
+    halves = wide.bitcast(fx.BFloat16)
+    return halves.shuffle(halves, range(1, 2 * wide.shape[0], 2))
+
+
+def load_keys(pages: Pages, first: Any) -> list[Any]:
+    """Load what the lane has of a step's keys, in the cache's type: per block, its pieces."""
+    plan, problem = pages.plan, pages.plan.problem
+    cache, piece = pages.a.keys, plan.piece
+    vector = vector_alias(cache.dtype, (piece,))
+    out = []
+    for block in range(plan.span // 4):
+        inside = pages.row // 4 * plan.span + 4 * block + pages.row % 4
+        if problem.layout == "linear":
+            start, token = pages.place(cache, first, inside, (2, 1))
+            start = start + token.to(fx.Int64) * cache.stride[1]
+        else:
+            start, token = pages.place(cache, first, inside, (1, 3))
+        for step in range(problem.d_qk // (4 * piece)):
+            column = (step * 4 + pages.quarter) * piece
+            if problem.layout == "linear":
+                out.append((start + column).load(vector))
+            else:
+                out.append(_blocked(cache, start, token, column).load(vector))
+    return out
+
+
+def _blocked(cache: Any, start: Any, token: Any, column: Any) -> Any:
+    """Return the pointer to some elements of a key in blocks of 16 bytes."""
+    block = 128 // cache.dtype.width
+    offset = (column // block).to(fx.Int64) * cache.stride[2]
+    return start + offset + token.to(fx.Int64) * cache.stride[3] + column % block
+
+
+def key_operands(plan: DecodePlan, loaded: list[Any], kind: Any) -> list[list[Any]]:
+    """Return the operands of K: per block of keys, vectors of 8 elements."""
+    per_block = len(loaded) // (plan.span // 4)
+    out = []
+    for block in range(plan.span // 4):
+        parts = [exact16(v, kind) for v in loaded[block * per_block : (block + 1) * per_block]]
+        if plan.piece == 16:
+            parts = [v.shuffle(v, range(h, h + 8)) for v in parts for h in (0, 8)]
+        out.append(parts)
+    return out
+
+
+def load_values(pages: Pages, first: Any) -> list[Any]:
+    """Load what the lane has of a step's values, in the cache's type.
+
+    Of a linear cache: per group of elements, a vector of neighbouring elements for each of its
+    keys; else: per block of 16 elements, a vector of its keys.
+    """
+    plan, problem = pages.plan, pages.plan.problem
+    cache = pages.a.values
+    out = []
+    if problem.layout == "linear":
+        vector = vector_alias(cache.dtype, (plan.width,))
+        rows = []
+        for key in range(plan.span):
+            inside = pages.quarter * plan.span + key
+            start, token = pages.place(cache, first, inside, (2, 1))
+            rows.append(start + token.to(fx.Int64) * cache.stride[1])
+        for group in range(problem.d_v // (16 * plan.width)):
+            column = (pages.row + 16 * group) * plan.width
+            out += [(row + column).load(vector) for row in rows]
+        return out
+    vector = vector_alias(cache.dtype, (plan.span,))
+    inside = pages.quarter * plan.span
+    if problem.layout == "transposed":
+        start, token = pages.place(cache, first, inside, (1, 3))
+        start, step = start + token, cache.stride[2]
+    else:
+        start, token = pages.place(cache, first, inside, (1, 4))
+        block = 128 // cache.dtype.width
+        start = start + (token // block).to(fx.Int64) * cache.stride[2] + token % block
+        step = cache.stride[3]
+    for tile in range(plan.tiles):
+        element = (16 * tile + pages.row).to(fx.Int64)
+        out.append((start + element * step).load(vector))
+    return out
+
+
+def value_operands(plan: DecodePlan, loaded: list[Any], kind: Any, seen: Any) -> list[list[Any]]:
+    """Return the operands of Vᵀ: per block of elements, vectors of 8 keys.
+
+    Args:
+        plan: The plan.
+        loaded: What `load_values` returned.
+        kind: Type of 16 bits.
+        seen: Whether each of the lane's keys counts: the others' values become zero, whatever
+            their memory holds. None if all do.
+    """
+    if plan.problem.layout == "linear":
+        tiles = []
+        for first in range(0, len(loaded), plan.span):
+            rows = [exact16(v, kind) for v in loaded[first : first + plan.span]]
+            tiles += [
+                fx.Vector.from_elements([row[element] for row in rows])
+                for element in range(plan.width)
+            ]
+    else:
+        tiles = [exact16(v, kind) for v in loaded]
+    if seen is not None:
+        zero = kind(0.0)
+        tiles = [
+            fx.Vector.from_elements(
+                [fx.arith.select(there, x, zero) for there, x in zip(seen, tile, strict=True)]
+            )
+            for tile in tiles
+        ]
+    return [[v.shuffle(v, range(h, h + 8)) for h in range(0, plan.span, 8)] for v in tiles]

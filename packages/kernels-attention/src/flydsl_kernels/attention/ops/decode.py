@@ -1,0 +1,258 @@
+"""From the arguments of `paged_attention_decode` to launches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from flydsl.errors import UserValueError
+from flydsl.ext import arrays
+from flydsl_kernels.attention.arrays import address, indices
+from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
+
+__all__ = ["DecodeOptions", "run_decode"]
+
+_LOG2_E = 1.0 / math.log(2.0)
+_WORKGROUPS = 608
+"""Workgroups that keep a device busy: two for each of 304 compute units."""
+_LEAST_KEYS = 512
+"""Keys of a part, a multiple of all steps: the f32 results of smaller parts would be more than 2 %
+of what 8 rows read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """The options of `paged_attention_decode`.
+
+    Raises:
+        UserValueError: One of them is out of range.
+    """
+
+    softmax_scale: float | None = None
+    window: int | None = None
+    cache_layout: str = "linear"
+    partitions: int | None = None
+    return_lse: bool = False
+
+    def __post_init__(self) -> None:
+        scale = self.softmax_scale
+        if scale is not None and not (math.isfinite(scale) and scale > 0):
+            raise UserValueError(
+                "the scale of scores is a finite positive number", code="FLY-U943", value=scale
+            )
+        for name, value in (("window", self.window), ("partitions", self.partitions)):
+            low = 0 if name == "window" else 1
+            if value is not None and not low <= value < 1 << 31:
+                raise UserValueError(
+                    f"{name} is out of range",
+                    code="FLY-U964",
+                    value=value,
+                    allowed=f"{low} to 2^31 - 1, or None",
+                )
+
+
+def _pages(key_cache: Any, layout: str) -> tuple[int, int]:
+    """Return heads and tokens per page of a cache."""
+    if len(key_cache.shape) != (4 if layout == "linear" else 5):
+        raise UserValueError(
+            "the cache of keys has another shape than its layout",
+            code="FLY-U960",
+            value=tuple(key_cache.shape),
+            allowed=f"{4 if layout == 'linear' else 5} axes for {layout!r}",
+        )
+    if layout == "linear":
+        return int(key_cache.shape[2]), int(key_cache.shape[1])
+    return int(key_cache.shape[1]), int(key_cache.shape[3])
+
+
+def _widths(key_cache: Any, value_cache: Any, layout: str) -> tuple[int, int]:
+    """Return the elements of keys and of values."""
+    if layout == "linear":
+        return int(key_cache.shape[3]), int(value_cache.shape[-1])
+    values = int(value_cache.shape[3 if layout == "vectorised" else 2])
+    return int(key_cache.shape[2]) * int(key_cache.shape[4]), values
+
+
+def _check_caches(key_cache: Any, value_cache: Any, problem: DecodeProblem, heads: int) -> None:
+    """Check shapes and alignment of the caches.
+
+    Raises:
+        UserValueError: They do not fit the layout, or vectors of them are not aligned.
+    """
+    pages, page, block = int(key_cache.shape[0]), problem.page, 16 // key_cache.itemsize
+    if problem.layout == "linear":
+        wanted: tuple[tuple[int, ...], ...] = (
+            (pages, page, heads, problem.d_qk),
+            (pages, page, heads, problem.d_v),
+        )
+    else:
+        keys = (pages, heads, problem.d_qk // block, page, block)
+        blocked = (pages, heads, page // block, problem.d_v, block)
+        flat = (pages, heads, problem.d_v, page)
+        wanted = keys, blocked if problem.layout == "vectorised" else flat
+    for cache, shape, what in zip(
+        (key_cache, value_cache), wanted, ("key_cache", "value_cache"), strict=True
+    ):
+        arrays.check_shape(cache, shape, what)
+        step = arrays.strides(cache)
+        if step[-1] != 1 or any(s % block for s in step[:-1]) or address(cache) % 16:
+            raise UserValueError(
+                f"vectors of {what} are not aligned",
+                code="FLY-U965",
+                value=step,
+                allowed=f"a last stride of 1, others multiples of {block}, 16-byte alignment",
+            )
+
+
+def _scale(scale: Any, like: Any, shape: tuple[int, int, int], what: str) -> tuple[Any, bool]:
+    """Return a unit of the cache as an f32 array, and whether there is one per token."""
+    if scale is None or isinstance(scale, (int, float)):
+        number = 1.0 if scale is None else float(scale)
+        if not math.isfinite(number):
+            raise UserValueError(f"{what} is not finite", code="FLY-U962", value=number)
+        return arrays.zeros((1,), "float32", like) + number, False
+    arrays.check_same_library(scale, like, what)
+    arrays.check_dtype(scale, ("float32",), what)
+    if len(scale.shape) == 3:
+        arrays.check_shape(scale, shape, what)
+        return arrays.contiguous(scale), True
+    flat = scale.reshape(-1)
+    arrays.check_shape(flat, (1,), what)
+    return flat, False
+
+
+def _scales(
+    scales: tuple[Any, Any], like: Any, shape: tuple[int, int, int]
+) -> tuple[Any, Any, bool]:
+    """Return both units, of the same kind, and whether they are per token."""
+    (key, per_key), (value, per_value) = (
+        _scale(scale, like, shape, what)
+        for scale, what in zip(scales, ("k_scale", "v_scale"), strict=True)
+    )
+    if per_key == per_value:
+        return key, value, per_key
+    spread = arrays.zeros(shape, "float32", like)
+    return (key, value + spread, True) if per_key else (key + spread, value, True)
+
+
+def run_decode(
+    q: Any,
+    cache: tuple[Any, Any],
+    where: tuple[Any, Any],
+    scales: tuple[Any, Any],
+    options: DecodeOptions,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Any, Any]:
+    """Decode without PyTorch's knowledge; see `paged_attention_decode`.
+
+    Args:
+        q: Queries.
+        cache: key_cache, value_cache.
+        where: block_table, seqlens.
+        scales: k_scale, v_scale.
+        options: The others.
+        out: Where to write the result.
+        stream: Where to launch.
+
+    Returns:
+        The result and the logarithms of the sums, which are None unless asked for.
+    """
+    from flydsl_kernels.attention.device.decode import DecodeArguments, launch_decode
+    from flydsl_kernels.attention.device.decode_reduce import ReduceArguments, launch_reduce
+    from flydsl_kernels.attention.device.decode_work import Work, launch_work
+
+    queries = _queries(q)
+    count, length, heads, width = (int(n) for n in queries.shape)
+    for array, what in zip(cache, ("key_cache", "value_cache"), strict=True):
+        arrays.check_same_library(array, q, what)
+    arrays.check_dtype(cache[1], (arrays.dtype_name(cache[0]),), "value_cache")
+    kv_heads, page = _pages(cache[0], options.cache_layout)
+    widths = _widths(*cache, options.cache_layout)
+    if kv_heads < 1 or heads % kv_heads:
+        raise UserValueError(
+            "every head of the cache serves the same number of heads of queries",
+            code="FLY-U966",
+            value=f"{heads} and {kv_heads}",
+            allowed="a multiple of the cache's heads",
+        )
+    arrays.check_shape(queries, (count, length, heads, widths[0]), "q")
+    scale_k, scale_v, per_token = _scales(scales, q, (int(cache[0].shape[0]), kv_heads, page))
+    problem = DecodeProblem(
+        arrays.dtype_name(q), arrays.dtype_name(cache[0]), heads // kv_heads, max(length, 1),
+        *widths, page, options.cache_layout, per_token, options.window is not None,
+    )  # fmt: skip
+    _check_caches(*cache, problem, kv_heads)
+    table = indices(where[0], (count, int(where[0].shape[-1])), q, "block_table")
+    lengths = indices(where[1], (count,), q, "seqlens")
+    result = _result(out, q, (*q.shape[:-1], widths[1]))
+    lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
+    if not (count and length and heads):
+        return result, lse
+    target = result.reshape(count, length, heads, widths[1])
+    plan = select_decode(problem, False)
+    least = max(WAVES * plan.step, _LEAST_KEYS)
+    slots = _slots(options, count, kv_heads, -(-int(table.shape[1]) * page // least))
+    work = Work(
+        lengths,
+        arrays.empty((count + 1,), "int32", q),
+        arrays.empty((slots, 2), "int32", q),
+        arrays.empty((1,), "int32", q),
+    )
+    left = 0 if options.window is None else int(options.window)
+    launch_work(work, left, least, problem.queries, plan.step, problem.window, stream)
+    parts = arrays.empty((slots, kv_heads, plan.rows, widths[1]), "float32", q)
+    sums = arrays.empty((2, slots, kv_heads, plan.rows), "float32", q)
+    scale = (width**-0.5 if options.softmax_scale is None else options.softmax_scale) * _LOG2_E
+    arguments = DecodeArguments(
+        queries, *cache, table, scale_k, scale_v, parts, sums, float(scale), left
+    )
+    launch_decode(arguments, work, problem, stream)
+    kept = sums if lse is None else lse
+    launch_reduce(
+        ReduceArguments(
+            parts, sums, work.starts, scale_v, target, kept, not per_token, lse is not None
+        ),
+        stream,
+    )
+    return result, lse
+
+
+def _queries(q: Any) -> Any:
+    """Return queries as [sequences, queries, heads, width], as kernels load them."""
+    arrays.is_torch(q)
+    if len(q.shape) not in {3, 4}:
+        raise UserValueError(
+            "q has another number of axes than decoding needs",
+            code="FLY-U946",
+            value=tuple(q.shape),
+            allowed="[sequences, heads, d] or [sequences, queries, heads, d]",
+        )
+    if arrays.is_torch(q):
+        q = q.detach()
+    step = arrays.strides(q)
+    if step[-1] != 1 or any(s % 8 for s in step[:-1]) or address(q) % 16:
+        q = arrays.contiguous(q)
+    return q if len(q.shape) == 4 else q.reshape(q.shape[0], 1, *q.shape[1:])
+
+
+def _result(out: Any, q: Any, shape: tuple[int, ...]) -> Any:
+    """Return where the result goes."""
+    if out is None:
+        return arrays.empty(shape, arrays.dtype_name(q), q)
+    arrays.check_same_library(out, q, "out")
+    arrays.check_shape(out, shape, "out")
+    arrays.check_dtype(out, (arrays.dtype_name(q),), "out")
+    if not arrays.shares_memory(out, out.reshape(-1)):
+        raise UserValueError(
+            "out is not contiguous", code="FLY-U965", value=arrays.strides(out),
+            allowed="row-major order",
+        )  # fmt: skip
+    return out
+
+
+def _slots(options: DecodeOptions, count: int, kv_heads: int, most: int) -> int:
+    """Return for how many parts there is room: more than sequences, no more than there can be."""
+    extra = options.partitions or max(1, _WORKGROUPS // kv_heads)
+    return count + max(1, min(extra, count * max(most - 1, 0)))
