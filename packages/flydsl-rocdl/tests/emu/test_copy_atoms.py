@@ -143,8 +143,6 @@ def test_what_is_outside_the_buffer_is_zero_in_lds() -> None:
 def test_loads_into_lds_elsewhere_are_refused(arch: str, bits: int) -> None:
     a = np.zeros(256 * bits // 32, np.int32)
     function, *rest = _launch_dma, fx.rocdl.BufferCopyLDS(bits), "lane"
-    if arch == "gfx1250":  # it has no s_waitcnt either
-        function, *rest = _launch_scattered, "straight"
     with scope(FLYDSL_TARGET=arch, COMPILE_ONLY=True), pytest.raises(TargetError) as caught:
         flyc.compile(function, a, a, *rest)
     assert caught.value.code == "FLY-T636"

@@ -181,6 +181,8 @@ class ArchFacts:
         features: Target-id features a user may choose (``sramecc``, ``xnack``).
         matrix: Matrix instructions.
         lds_dma_bytes: Bytes per lane that direct-to-LDS loads can move.
+        lds_async_bytes: Bytes per lane that asynchronous loads of global memory move to an LDS
+            address of each lane's own; ``asynccnt`` counts them.
         lane_swaps: Lane distances that ``permlane*_swap`` exchanges.
         has: Other capability names (``dpp``, ``pk_bf16_cvt``, ``cluster``, …).
         llvm_features: Extra LLVM subtarget features, e.g. wave size where the default differs.
@@ -203,6 +205,7 @@ class ArchFacts:
     features: tuple[str, ...] = ()
     matrix: tuple[MatrixShape, ...] = ()
     lds_dma_bytes: tuple[int, ...] = ()
+    lds_async_bytes: tuple[int, ...] = ()
     lane_swaps: tuple[int, ...] = ()
     has: frozenset[str] = frozenset()
     llvm_features: str = ""

@@ -43,6 +43,7 @@ FACTS = ArchFacts(
     },
     fp8="ocp",
     matrix=GFX1250_MATRIX,
+    lds_async_bytes=(1, 4, 8, 16),
     has=frozenset(
         {
             "wmma",

@@ -13,8 +13,15 @@ from types import MappingProxyType
 
 from flydsl_rocdl.arch.facts import ArchFacts
 
-__all__ = ["INTEGER_ATOMICS", "buffer_atomics", "cache_bits", "lds_dma_bits", "lds_transposes",
-           "memory_transposes"]  # fmt: skip
+__all__ = [
+    "INTEGER_ATOMICS",
+    "buffer_atomics",
+    "cache_bits",
+    "global_to_lds_bits",
+    "lds_dma_bits",
+    "lds_transposes",
+    "memory_transposes",
+]
 
 INTEGER_ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "inc", "dec")
 """Operations of buffer atomics on integers of 32 and 64 bits, signed and unsigned."""
@@ -57,6 +64,12 @@ def cache_bits(facts: ArchFacts) -> int:
 def lds_dma_bits(facts: ArchFacts) -> tuple[int, ...]:
     """Return the bits per lane of loads into LDS that fill it without gaps."""
     return tuple(8 * size for size in facts.lds_dma_bytes if size % 4 == 0)
+
+
+def global_to_lds_bits(facts: ArchFacts) -> tuple[int, ...]:
+    """Return the bits per lane of loads from global memory into LDS."""
+    own = tuple(8 * size for size in facts.lds_async_bytes if size % 4 == 0)
+    return own or lds_dma_bits(facts)
 
 
 def lds_transposes(facts: ArchFacts) -> tuple[tuple[int, int, int], ...]:

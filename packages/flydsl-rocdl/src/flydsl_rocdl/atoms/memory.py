@@ -79,18 +79,19 @@ class _ToLds(CopyOp):
     address for all lanes of a wave, the first; anything else is refused when compiling.
 
     Attributes:
-        bits: Bits per lane: 32, 96 or 128.
+        bits: Bits per lane.
         cache_modifier: Bits as the architecture defines them, 0 for the default.
     """
 
+    widths: ClassVar[tuple[int, ...]] = (32, 96, 128)
     bits: int
     cache_modifier: int = 0
 
     def __post_init__(self) -> None:
-        if self.bits not in (32, 96, 128):
+        if self.bits not in self.widths:
             raise UserValueError(
                 "no load into LDS moves this many bits", code="FLY-U631", value=self.bits,
-                allowed="32, 96, 128",
+                allowed=", ".join(map(str, self.widths)),
             )  # fmt: skip
         if not 0 <= self.cache_modifier < 32:
             raise UserValueError(
@@ -118,7 +119,14 @@ class BufferCopyLDS(_ToLds):
 
 @dataclass(frozen=True, slots=True)
 class GlobalCopyLDS(_ToLds):
-    """A load from global memory into LDS."""
+    """A load from global memory into LDS.
+
+    On CDNA5 (32, 64 and 128 bits) every lane has an LDS address of its own: destinations may be
+    anything. There it is asynchronous: without `wait_asyncmark` or `s_wait_asynccnt` in the kernel
+    each load is waited for at once.
+    """
+
+    widths: ClassVar[tuple[int, ...]] = (32, 64, 96, 128)
 
     prefix: ClassVar[str] = "global_copy_lds"
     state: ClassVar[Mapping[str, str]] = MappingProxyType({"imm_offset": "i32"})

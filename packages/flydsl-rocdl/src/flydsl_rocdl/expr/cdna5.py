@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flydsl_rocdl.atoms import memory
 from flydsl_rocdl.atoms.tensor import TDM
-from flydsl_rocdl.expr.copies import GlobalLoadTrans
+from flydsl_rocdl.expr.copies import GlobalLoadAsyncLDS, GlobalLoadTrans
 from flydsl_rocdl.expr.matrix import WMMAScale
 from flydsl_rocdl.expr.tensor_atoms import make_tdm_atom
 from flydsl_rocdl.expr.tensor_tiling import (
@@ -16,6 +16,7 @@ from flydsl_rocdl.expr.tensor_tiling import (
 
 __all__ = [
     "TDM",
+    "GlobalLoadAsyncLDS",
     "GlobalLoadTrans",
     "LDSReadTrans",
     "LDSReadTrans8_64b",

@@ -5,7 +5,8 @@ the newest n groups are on their way. LLVM 22 has neither. Vector memory operati
 order, so the wait is one for the counter of vector memory, for as many operations as loads into LDS
 were issued after the mark n + 1 marks back; counted on every path to the wait, through branches and
 around loops, the smallest number is right on all of them. Other memory operations on the way, which
-are not counted, only make the wait stricter.
+are not counted, only make the wait stricter. Where asynchronous loads have a counter of their own,
+that is the one.
 """
 
 from __future__ import annotations
@@ -47,31 +48,41 @@ def lower(low: Lowering, function: Any) -> None:
     """
     waits: list[Any] = []
     marks: list[Any] = []
+    counted: list[Any] = []
 
     def note(op: Any) -> Any:
         name = _name(op)
         if name in (MARK, WAIT):
             (marks if name == MARK else waits).append(op)
+        elif op.name == "rocdl.s.wait.asynccnt":
+            counted.append(op)
         return mlir.ir.WalkResult.ADVANCE
 
     function.walk(note)
-    low.explicit_waits = bool(waits)
+    low.explicit_waits = bool(waits or counted)
     if not waits and not marks:
         return
-    if low.facts.waits is None or not low.facts.lds_dma_bytes:
+    if not low.facts.lds_dma_bytes and not low.facts.lds_async_bytes:
         raise refuse((waits or marks)[0], f"{low.facts.name} has no asynchronous loads into LDS",
                      code="FLY-T641")  # fmt: skip
-    limit = low.facts.waits.limit("vmcnt")
     found = [(op, _Counter().at(op, int(op.attributes["fly_groups"].value))) for op in waits]
     for op, count in found:
-        if count < limit:
-            low.b.at(op)
-            field = low.facts.waits.encode(vmcnt=int(count))
-            low.b.op("rocdl.s.waitcnt", (), (), {"bitfield": f"{field} : i32"})
+        low.b.at(op)
+        _wait(low, count)
         low.b.at(op)
         low.b.op("llvm.fence", (), (), {"ordering": "6 : i64", "syncscope": '"wavefront"'})
     for op in (*waits, *marks):
         op.erase()
+
+
+def _wait(low: Lowering, count: float) -> None:
+    """Wait until at most `count` loads into LDS are outstanding, if the counter goes so far."""
+    if low.facts.waits is None:
+        if count < low.facts.split_counters["asynccnt"]:
+            low.b.op("rocdl.s.wait.asynccnt", (), (), {"count": f"{int(count)} : i16"})
+    elif count < low.facts.waits.limit("vmcnt"):
+        field = low.facts.waits.encode(vmcnt=int(count))
+        low.b.op("rocdl.s.waitcnt", (), (), {"bitfield": f"{field} : i32"})
 
 
 class _Counter:

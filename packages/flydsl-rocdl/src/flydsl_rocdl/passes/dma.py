@@ -11,6 +11,7 @@ from typing import Any
 from flydsl_rocdl.arch.memory import (
     buffer_atomics,
     cache_bits,
+    global_to_lds_bits,
     lds_dma_bits,
     lds_transposes,
     memory_transposes,
@@ -128,7 +129,7 @@ def load_into_lds(
         TargetError: The architecture cannot, or the destination is not what it does.
     """
     b = low.b
-    allowed = lds_dma_bits(low.facts)
+    allowed = (global_to_lds_bits if source[1].space == "global" else lds_dma_bits)(low.facts)
     if bits not in allowed:
         raise refuse(
             op, f"{low.facts.name} does not load {bits} bits per lane into LDS", code="FLY-T636",
@@ -138,6 +139,9 @@ def load_into_lds(
     check_modifier(low, op, modifier)
     pointer, kind = source
     immediate = _immediate(op, state.get("imm_offset"), kind)
+    if kind.space == "global" and low.facts.lds_async_bytes:
+        _asynchronous(low, op, (pointer, target), bits, immediate, modifier)
+        return
     place = _wave_address(low, op, target, bits // 8)
     marks = {"alias_scopes": LDS_SCOPE} if low.explicit_waits else {}
     fixed = {"size": bits // 8, "offset": immediate, "aux": modifier}
@@ -150,6 +154,22 @@ def load_into_lds(
     size, extra, aux = (b.constant(v) for v in fixed.values())
     operands = (descriptor, place, size, offset, scalar, extra, aux)
     b.op("rocdl.raw.ptr.buffer.load.lds", (), operands, marks)
+
+
+def _asynchronous(
+    low: Lowering, op: Any, ends: tuple[Value, Value], bits: int, immediate: int, modifier: int
+) -> None:
+    """Load from each lane's address in memory to its own in LDS."""
+    b = low.b
+    pointer, target = ends
+    if str(op.attributes[FORM].value) == SAME:
+        step = b.binary("llvm.mul", low.lane(), b.constant(bits // 8))
+        target = b.gep(target, step, b.type("i8"))
+    operands = (pointer, target, b.constant(immediate), b.constant(modifier))
+    b.intrinsic(f"amdgcn.global.load.async.to.lds.b{bits}", None, operands)
+    if not low.explicit_waits:
+        b.op("rocdl.s.wait.asynccnt", (), (), {"count": "0 : i16"})
+        b.op("llvm.fence", (), (), {"ordering": "4 : i64", "syncscope": '"wavefront"'})
 
 
 def _immediate(op: Any, value: Value | None, kind: PointerType) -> int:

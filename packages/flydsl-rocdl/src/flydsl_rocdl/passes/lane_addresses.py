@@ -15,14 +15,15 @@ from types import MappingProxyType
 from typing import Any
 
 from flydsl import mlir
+from flydsl.errors import TargetError
 from flydsl_rocdl.passes.lowering import Lowering, location_of, refuse
 from flydsl_rocdl.passes.offsets import is_uniform
 
-__all__ = ["FORM", "LANES", "SAME", "check"]
+__all__ = ["FORM", "FREE", "LANES", "SAME", "check"]
 
 FORM = "fly_lds"
 """Attribute of a checked copy: how its LDS addresses relate."""
-SAME, LANES = "same", "lanes"
+SAME, LANES, FREE = "same", "lanes", "free"
 _DMA = ("buffer_copy_lds<", "global_copy_lds<")
 _TRIALS = 3
 _Vector = list[int]
@@ -55,7 +56,13 @@ def check(low: Lowering, function: Any) -> None:
                          allowed="a tensor in shared memory as the destination")  # fmt: skip
         text = str(op.operands[0].type)
         size = int(text[text.index("_lds<") + 5 :].partition(",")[0]) // 8
-        op.attributes[FORM] = low.b.attribute(f'"{_form(low, op, size)}"')
+        try:
+            form = _form(low, op, size)
+        except TargetError:
+            if "global_copy_lds<" not in text or not low.facts.lds_async_bytes:
+                raise
+            form = FREE  # every lane has an address of its own
+        op.attributes[FORM] = low.b.attribute(f'"{form}"')
 
 
 def _form(low: Lowering, op: Any, size: int) -> str:
