@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = []
     for target in options.target or ("gfx942", "gfx950"):
         for numbers in options.format or FORMATS:
-            if target in FORMATS[numbers].archs:
+            if target != "gfx942" or FORMATS[numbers].family == "mfma":
                 for name in ("gemm1", "gemm2"):
                     shape = options.unit, options.tiles
                     figures = measure(name, numbers, target, shape, options.repeats)

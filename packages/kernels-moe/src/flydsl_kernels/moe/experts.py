@@ -52,6 +52,12 @@ class ExpertWeights:
                 code="FLY-C975", value=(self.weight.batch, self.weight.n),
                 allowed=f"multiples of {self.halves * numbers.rows} rows",
             )  # fmt: skip
+        if self.weight.k % _columns(numbers):
+            raise ConfigError(
+                "the columns of weights are no whole steps", code="FLY-C975",
+                value=self.weight.k, allowed=f"multiples of {_columns(numbers)}",
+                hint="prepare_experts pads them",
+            )  # fmt: skip
         if not self.channels <= self.rows or not self.k <= self.weight.k:
             raise ConfigError(
                 "the weights have fewer rows or columns than the product", code="FLY-C975",
@@ -77,6 +83,11 @@ class ExpertWeights:
     def numbers(self) -> Format:
         """The format."""
         return FORMATS[self.format]
+
+
+def _columns(numbers: Format) -> int:
+    """Return what the columns of weights are padded to a multiple of."""
+    return 256 if numbers.w_scale == "mx" else numbers.tile_k
 
 
 def _round_up(value: int, unit: int) -> int:
@@ -119,8 +130,7 @@ def prepare_experts(
                           value=tuple(w.shape))  # fmt: skip
     channels, k = int(w.shape[1]) // halves, int(w.shape[2]) * packed
     _check_scales(scales, numbers, (int(w.shape[0]), int(w.shape[1]), k), channels, gated)
-    wide = 256 if numbers.w_scale == "mx" else max(numbers.tile_k, 64)
-    rows, columns = _round_up(channels, numbers.rows), _round_up(k, wide)
+    rows, columns = _round_up(channels, numbers.rows), _round_up(k, _columns(numbers))
     whole = padded(_halved(w, halves), (rows, columns // packed))
     stack = whole.reshape((int(w.shape[0]), halves * rows, columns // packed))
     kind = dtype or numbers.weights[0]

@@ -33,7 +33,7 @@ class Format:
             (32 columns, powers of two).
         w_scale: Scales of the weights: ``none``, ``channel``, ``block`` (128 x 128), ``group``
             (some columns of a row) or ``mx``.
-        archs: Architectures that it is for.
+        family: Family of matrix instructions that the architecture has to have.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Format:
     chunks: int
     a_scale: str = "none"
     w_scale: str = "none"
-    archs: tuple[str, ...] = ("gfx942", "gfx950")
+    family: str = "mfma"
 
     @property
     def row_bytes(self) -> int:
@@ -94,7 +94,7 @@ class Format:
 
 
 _FP8 = ("float8_e4m3fn", "float8_e4m3fnuz")
-_MX = ("gfx950",)
+_MX = "mfma_scale"
 
 
 def _table(*formats: Format) -> Mapping[str, Format]:

@@ -45,7 +45,8 @@ class GemmPlan:
         channel_step: 4 where the number of channels is a multiple of 4, else 1.
         group: Columns that share a scale of 4-bit integers.
         flavour: Kind of the 8-bit floats, ``ocp`` or ``fnuz``; empty without.
-        arch: Architecture; filled in while tracing.
+        modern: Whether the architecture has scaled matrix instructions and those of twice the
+            columns; filled in while tracing.
     """
 
     format: str
@@ -60,7 +61,7 @@ class GemmPlan:
     channel_step: int = 4
     group: int = 128
     flavour: str = ""
-    arch: str = ""
+    modern: bool = False
 
     @property
     def numbers(self) -> Format:
@@ -70,7 +71,7 @@ class GemmPlan:
     @property
     def whole_eight(self) -> bool:
         """Whether 8-bit floats are multiplied 128 columns at a time, by the scaled instruction."""
-        return self.arch == "gfx950" and self.format in ("fp8", "fp8_block")
+        return self.modern and self.format in ("fp8", "fp8_block")
 
     @property
     def chunks(self) -> int:

@@ -80,17 +80,18 @@ def for_target(plan: GemmPlan) -> GemmPlan:
         ConfigError: It has no such format.
     """
     facts = amd_facts("a grouped product")
-    if facts.name not in plan.numbers.archs:
+    families = {shape.family for shape in facts.matrix}
+    if plan.numbers.family not in families:
         raise ConfigError(
             f"{facts.name} does not multiply {plan.format}", code="FLY-C977", value=facts.name,
-            allowed=", ".join(plan.numbers.archs),
+            allowed=f"architectures with {plan.numbers.family} instructions",
         )  # fmt: skip
     if plan.flavour and plan.flavour != facts.fp8:
         raise ConfigError(
             f"the 8-bit floats of {facts.name} are of another kind", code="FLY-C977",
             value=plan.flavour, allowed=facts.fp8 or "none",
         )  # fmt: skip
-    return replace(plan, arch=facts.name)
+    return replace(plan, modern="mfma_scale" in families)
 
 
 def source_row(packed: Any, plan: GemmPlan, sizes: Any) -> Any:

@@ -122,7 +122,7 @@ def multiply(sums: Any, w: Any, a: list[Any], scales: tuple[Any, ...], plan: Gem
             activations.
         plan: What is compiled.
     """
-    numbers, modern = plan.numbers, plan.arch == "gfx950"
+    numbers, modern = plan.numbers, plan.modern
     if numbers.a_scale == "mx":
         if numbers.bits == 8:
             return _scaled(sums, w, _joined(*a), (4, 0), scales)

@@ -14,9 +14,19 @@ __all__ = ["gate", "topk_gating"]
 
 
 def gate(
-    logits: Any, bias: Any, problem: GatingProblem, out: Any = None, stream: Any = None
-) -> tuple[Any, Any]:
-    """Choose experts for a problem; see `topk_gating` for the arguments."""
+    logits: Any, bias: Any, problem: GatingProblem, out: Any = None, stream: Any = None,
+    places: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Choose experts for a problem; see `topk_gating` for the arguments.
+
+    Args:
+        logits: As there.
+        bias: As there.
+        problem: What is to be computed.
+        out: As there.
+        stream: Where to launch.
+        places: (T, k) int32 that gets slot * T + token, or None.
+    """
     from flydsl_kernels.moe.device.gating import launch_gating
 
     shape = (problem.tokens, problem.chosen)
@@ -30,8 +40,11 @@ def gate(
         if problem.experts > 1 and arrays.strides(logits)[1] != 1:
             logits = arrays.contiguous(logits)
         plan = select_gating(problem)
-        launch_gating(logits, weights if bias is None else bias, weights, ids, ids, plan, False,
-                      stream)  # fmt: skip
+        given = places is not None
+        if given:
+            places = check_written(places, shape, ("int32",), logits, "token_expert")
+        some = weights if bias is None else bias
+        launch_gating(logits, some, weights, ids, places if given else ids, plan, given, stream)
     return weights, ids
 
 
@@ -45,6 +58,7 @@ def topk_gating(
     groups: tuple[int, int] = (1, 1),
     scale: float = 1.0,
     out: Any = None,
+    stream: Any = None,
 ) -> tuple[Any, Any]:
     """Choose the `k` best experts for every token.
 
@@ -66,7 +80,8 @@ def topk_gating(
             of the highest scores, experts are chosen from. A group's score is that of its best
             expert, or, with `bias`, the sum of its two best ones.
         scale: Factor of the weights; compiled in.
-        out: The two arrays to write to. The launch goes to the current stream.
+        out: The two arrays to write to.
+        stream: Where to launch; default: the current stream.
 
     Returns:
         Weights (T, k) float32 and numbers of experts (T, k) int32.
@@ -82,11 +97,11 @@ def topk_gating(
         tokens, experts, k, arrays.dtype_name(logits), scoring, renormalise, bias is not None,
         *groups, scale,
     )  # fmt: skip
-    if out is None and compiling(logits):
+    if out is None and stream is None and compiling(logits):
         from flydsl_kernels.moe.ops.operators import gating_operator
 
         weights, ids = gating_operator(
             logits, bias, k, scoring, renormalise, list(groups), float(scale)
         )
         return weights, ids
-    return gate(logits, bias, problem, out)
+    return gate(logits, bias, problem, out, stream)
