@@ -56,6 +56,30 @@ def test_nearly_every_instruction_of_a_tiled_kernel_has_a_line(arch: str) -> Non
     assert "C[row, column] = total" in texts
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_nearly_every_instruction_of_a_tiled_product_has_a_line(arch: str) -> None:
+    path = SOURCE.with_name("tiled_mma_kernel.py")
+    module = load(path, "debug_tiled_mma_kernel")
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal((128, 96)).astype(np.float16) for _ in range(2))
+    c = np.zeros((128, 128), np.float32)
+    with scope(FLYDSL_DEBUG_INFO=True, FLYDSL_TARGET=arch):
+        module.launch(a, b, c, 3)
+        compiled = flyc.compile(module.launch, a, b, c, 3)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.T.astype(np.float64), rtol=0, atol=1e-4)
+    found = lines_of(compiled)
+    known = [x for x in found if x is not None]
+    assert len(known) >= 0.99 * len(found)
+    assert {x.file for x in known} == {str(path)}
+    assert compiled.isa.count("v_mfma") >= 8
+    assert compiled.isa.count(".loc") > 10
+    source = path.read_text().splitlines()
+    texts = [source[x.line - 1].strip() for x in known]
+    assert texts.count("fx.gemm(mma, c, a, b, c)") >= 8
+    assert "fx.copy(read_a, from_a, read_a.retile(a))" in texts
+    assert "fx.copy(store, c, mma.get_slice(thread).partition_C(tile_c))" in texts
+
+
 def test_lines_of_a_function_in_another_file(tmp_path: Path) -> None:
     (tmp_path / "debug_helper.py").write_text(
         "import flydsl.expr as fx\n\n\ndef squash(x):\n    return fx.math.tanh(x) + 2.0\n"
