@@ -30,7 +30,11 @@ __all__ = [
 ]
 
 _USER_PACKAGES = frozenset({"flydsl_kernels"})
-_STDLIB = os.path.normcase(sysconfig.get_path("stdlib")) + os.sep
+# Python's library may also be in an archive, where ``os`` then is.
+_STDLIB = tuple(
+    os.path.normcase(folder) + os.sep
+    for folder in (sysconfig.get_path("stdlib"), os.path.dirname(os.__file__))
+)
 _SITE_DIRECTORIES = ("site-packages", "dist-packages")
 
 
@@ -118,9 +122,10 @@ def _is_stdlib(filename: str) -> bool:
     if filename.startswith("<frozen "):
         return True
     normal = os.path.normcase(filename)
-    if not normal.startswith(_STDLIB):
-        return False
-    return not normal[len(_STDLIB) :].startswith(_SITE_DIRECTORIES)
+    return any(
+        normal.startswith(folder) and not normal[len(folder) :].startswith(_SITE_DIRECTORIES)
+        for folder in _STDLIB
+    )
 
 
 @lru_cache(maxsize=4096)
