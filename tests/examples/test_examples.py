@@ -114,3 +114,9 @@ def test_swizzle(
         assert emulated[0] in predicted
     assert ratios[2][0] > 4
     assert ratios[5] == [1.0]
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
+def test_gemm(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = load("09_gemm", monkeypatch).run(target, 17, 40, 72)
+    assert {figure.passed for figure in figures} == {True}

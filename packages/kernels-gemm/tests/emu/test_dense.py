@@ -17,7 +17,7 @@ MS = [1, 2, 16, 17, 33, 64, 112, 129]
 # Every remainder class by the widths of accesses (8, 2 and 1 elements) and by tiles of 64 and 128.
 NS = [64, 65, 70, 72, 129, 1, 200, 24]
 KS = [24, 192, 320, 1, 33, 66, 128, 200]
-ARCHS = ["gfx942", "gfx950", "gfx1100", "gfx1201"]
+ARCHS = ["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"]
 
 
 def formats(arch):

@@ -8,7 +8,7 @@ one, `rules` says which are legal, `device` has the kernel bodies, `ops` the pub
 
 from __future__ import annotations
 
-from flydsl_kernels.gemm.ops import gemm
+from flydsl_kernels.gemm.ops import gemm, grouped_gemm
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import Candidate, GemmChoice, plan_gemm
 from flydsl_kernels.gemm.problem import GemmProblem, Operand, Scaling
@@ -23,6 +23,7 @@ __all__ = [
     "PreshuffledWeight",
     "Scaling",
     "gemm",
+    "grouped_gemm",
     "plan_gemm",
     "preshuffle_b",
 ]

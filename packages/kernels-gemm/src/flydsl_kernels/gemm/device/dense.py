@@ -19,7 +19,7 @@ from flydsl_kernels.gemm.device.order import spot
 from flydsl_kernels.gemm.device.staging import Operand, fetch, place, start
 from flydsl_kernels.gemm.plan import GemmPlan
 
-__all__ = ["launch_dense"]
+__all__ = ["compute", "launch_dense", "operands"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +113,54 @@ def blank(plan: GemmPlan, integer: bool) -> list[list[Any]]:
     return [[zeros] * plan.tiles_n for _ in range(plan.tiles_m)]
 
 
-def operands(plan: GemmPlan, A: Any, B: Any, layer: Any, k: Any, corner: Any) -> Any:
-    """Return both operands of a workgroup's tile."""
+def operands(
+    plan: GemmPlan,
+    A: Any,
+    B: Any,
+    layers: tuple[Any, Any],
+    corner: tuple[Any, Any],
+    k: Any,
+) -> tuple[Operand, Operand]:
+    """Return both operands of a workgroup's tile.
+
+    Args:
+        plan: The plan.
+        A: Matrices A.
+        B: Matrices B.
+        layers: Which of either.
+        corner: The tile's first row of A, and of B's columns.
+        k: Where the workgroup's columns of A end.
+    """
     lds = fx.recast_iter(fx.Int128, fx.SharedAllocator().allocate(plan.lds_bytes, alignment=1024))
     found = []
-    for tensor, part, first in ((A, plan.a, corner[0]), (B, plan.b, corner[1])):
+    for tensor, part, layer, first in zip((A, B), (plan.a, plan.b), layers, corner, strict=True):
         pointer = tensor.iter + fx.Int64(layer) * tensor.stride[0]
         rows = fx.Int32(tensor.shape[1 if part.k_major else 2])
         found.append(Operand(part, pointer, tensor.stride[1], first, rows, k, lds))
-    return found
+    return found[0], found[1]
+
+
+def compute(
+    plan: GemmPlan, a: Operand, b: Operand, where: tuple[Any, Any, Any], finish: Finish
+) -> None:
+    """Multiply a workgroup's tile, finish it and store it.
+
+    Args:
+        plan: The plan.
+        a: A's tile.
+        b: B's tile.
+        where: The first column of A, C, and the matrix of it.
+        finish: What to do with the sums.
+    """
+    begin, c, layer = where
+    wave = wave_of(plan)
+    acc = accumulate(plan, a, b, begin, wave, finish)
+    target = c, corner(c, layer, finish)
+    spread = plan.b.spread
+    for i in range(plan.tiles_m):
+        for j in range(plan.tiles_n // spread):
+            sums = joined(acc[i][j * spread : (j + 1) * spread])
+            deliver(sums, wave.m + i * 16, wave.n + j * 16 * spread, finish, target)
 
 
 @flyc.kernel
@@ -145,16 +184,9 @@ def dense_kernel(
         each = (tiles + (config.split_k - 1)) // config.split_k * config.tile_k
         begin = part * each
         end = fx.min(k, begin + each)
-    a, b = operands(plan, A, B, layer, end, (row, column))
-    wave = wave_of(plan)
+    a, b = operands(plan, A, B, (layer, layer), (row, column), end)
     finish = Finish(plan.epilogue, extras, layer, row, column, rows, columns)
-    acc = accumulate(plan, a, b, begin, wave, finish)
-    target = C, corner(C, own.layer, finish)
-    spread = plan.b.spread
-    for i in fx.range_constexpr(plan.tiles_m):
-        for j in fx.range_constexpr(plan.tiles_n // spread):
-            sums = joined(acc[i][j * spread : (j + 1) * spread])
-            deliver(sums, wave.m + i * 16, wave.n + j * 16 * spread, finish, target)
+    compute(plan, a, b, (begin, C, own.layer), finish)
 
 
 def joined(tiles: list[Any]) -> Any:

@@ -7,7 +7,7 @@ of LDS is row ``natural_row(p)`` of the tile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -43,6 +43,10 @@ class Operand:
     rows: Any
     k: Any
     lds: Any
+
+    def until(self, rows: Any) -> Operand:
+        """Return the operand with fewer rows."""
+        return replace(self, rows=rows)
 
 
 def key(plan: OperandPlan, row: Any) -> Any:

@@ -1,0 +1,146 @@
+"""`grouped_gemm`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypedDict, Unpack
+
+from flydsl.diagnostics import at_user_line
+from flydsl.errors import ConfigError, UserValueError
+from flydsl.ext import arrays
+from flydsl_kernels.gemm.arrays import as_matrix, as_output, broadcast
+from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
+from flydsl_kernels.gemm.ops.product import Request, output_type
+from flydsl_kernels.gemm.plan import GemmConfig
+from flydsl_kernels.gemm.planning import facts_of, plan_gemm
+from flydsl_kernels.gemm.problem import GemmProblem, Operand
+from flydsl_kernels.gemm.rules import derive
+
+__all__ = ["GroupedOptions", "grouped_gemm"]
+
+__flydsl_internal__ = True  # errors are at the line of the caller
+
+
+class GroupedOptions(TypedDict, total=False):
+    """Optional arguments of `grouped_gemm`, as those of `gemm`."""
+
+    out: Any
+    bias: Any
+    activation: str | None
+    residual: Any
+    scale_a: Any
+    scale_b: Any
+    out_dtype: str | None
+    layout: str
+    config: GemmConfig | None
+    stream: Any
+
+
+def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -> Any:
+    """Multiply groups of rows by a matrix each, in one launch: row r by the matrix of its group.
+
+    Group g has the rows from ``ends[g - 1]`` (0 for the first) to ``ends[g]``, or none. The ends
+    are read on the device, so they may be the result of an earlier launch.
+
+    Args:
+        a: (rows, K), as for `gemm`, k contiguous in memory.
+        b: (groups, N, K), or with ``layout="nn"`` (groups, K, N).
+        ends: int32 (groups,), ascending, at most `a`'s rows.
+        **options: As for `gemm`, with these differences: `bias` is (groups, N); `scale_b` one
+            number per column of every group, (groups, N), or one for all; `scale_a` one per row of
+            `a`, or one for all; `residual` and `out` are (rows, N); ``layout`` is ``"nt"`` or
+            ``"nn"``.
+
+    Returns:
+        `out`, or a new (rows, N). Rows from ``ends[-1]`` on are not written.
+
+    Raises:
+        ConfigError: As for `gemm`, and for scales of blocks.
+        UserTypeError: Arguments of other libraries or of different devices.
+        UserValueError: Shapes or element types that do not fit.
+    """
+    with at_user_line():
+        return _run(a, b, ends, Request(**options))
+
+
+def _run(a: Any, b: Any, ends: Any, request: Request) -> Any:
+    if request.layout not in ("nt", "nn"):
+        raise UserValueError(
+            "no such layout of grouped products", code="FLY-C912", value=request.layout,
+            allowed="nt, nn",
+        )  # fmt: skip
+    arrays.check_same_library(b, a, "b")
+    arrays.check_same_library(ends, a, "ends")
+    arrays.check_dtype(ends, ("int32",), "ends")
+    if a.ndim != 2 or b.ndim != 3:
+        raise UserValueError(
+            "grouped products have one matrix a and a batch b", code="FLY-U911",
+            value=(tuple(a.shape), tuple(b.shape)), allowed="(rows, K), (groups, N, K)",
+        )  # fmt: skip
+    arrays.check_shape(ends, (b.shape[0],), "ends")
+    first, second = as_matrix(a, False, "a"), as_matrix(b, request.layout[1] == "n", "b")
+    if not first.where.k_major:
+        first = as_matrix(arrays.contiguous(a), False, "a")
+    groups, m, n, k = int(b.shape[0]), first.rows, second.rows, first.k
+    if k != second.k:
+        raise UserValueError(
+            "a and b have different numbers of k", code="FLY-U911", value=second.k, allowed=str(k)
+        )
+    scaling, scales = _scales(a, request, (groups, m, n))
+    problem = GemmProblem(
+        m, n, k, arrays.dtype_name(a), arrays.dtype_name(b), output_type(a, request), 1,
+        first.where, second.where, Operand(), scaling, request.activation or "",
+        request.bias is not None, request.residual is not None,
+    )  # fmt: skip
+    result = request.out
+    if result is None:
+        result = arrays.empty((m, n), problem.out_dtype, a)
+    else:
+        arrays.check_same_library(result, a, "out")
+        arrays.check_shape(result, (m, n), "out")
+    if not (m and n and groups):
+        return result
+    c, where = as_output(result, (1, m, n), "out")
+    bias = c if request.bias is None else bias_of(request.bias, a, groups, n)
+    residual = c
+    if request.residual is not None:
+        residual, where = residual_of(request.residual, a, (1, m, n), where)
+    extras = (bias, broadcast(residual, (groups, m, n)), *scales)
+    b_stack = broadcast(second.array, (groups, *second.array.shape[1:]))
+    _launch((first.array, b_stack, c, arrays.contiguous(ends)), problem, where, extras, request)
+    return result
+
+
+def _scales(like: Any, request: Request, extents: tuple[int, int, int]) -> Any:
+    groups, m, n = extents
+    rows = Request(scale_a=request.scale_a)
+    columns = Request(scale_b=request.scale_b)
+    of_a, (scale_a, _, _) = scales_of(like, rows, (1, m, n, 0))
+    of_b, (_, scale_b, _) = scales_of(like, columns, (groups, m, n, 0))
+    if scale_a is not None:
+        scale_a = broadcast(scale_a, (groups, *scale_a.shape[1:]))
+    return type(of_a)(of_a.a, of_b.b), (scale_a, scale_b, None)
+
+
+def _launch(
+    given: tuple[Any, Any, Any, Any], problem: GemmProblem, where: Operand, extras: Any,
+    request: Request,
+) -> None:  # fmt: skip
+    from flydsl_kernels.gemm.device.epilogue import Extras
+    from flydsl_kernels.gemm.device.grouped import launch_grouped
+
+    a, b, c, ends = given
+    facts = facts_of(arrays.target_of(c))
+    whole = replace(problem, c=where)
+    config = request.config
+    if config is None:
+        # About as many rows as a group has on average decide the tile.
+        typical = replace(whole, m=-(-whole.m // int(b.shape[0])), batch=int(b.shape[0]))
+        config = plan_gemm(typical, facts.name, split_k=1).best.config
+    if config.split_k > 1:
+        raise ConfigError(
+            "grouped products are not split along K", code="FLY-C918", value=config.split_k,
+            allowed="split_k=1",
+        )  # fmt: skip
+    absent = [c if item is None else item for item in extras]
+    launch_grouped(a, b, c, ends, Extras(*absent), derive(whole, facts, config), request.stream)
