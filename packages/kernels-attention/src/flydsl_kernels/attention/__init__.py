@@ -10,6 +10,7 @@ from __future__ import annotations
 from flydsl_kernels.attention.ops import (
     flash_attention,
     fused_rope_kv_cache,
+    mla_decode,
     paged_attention_decode,
     qk_norm_rope_quant,
     rope,
@@ -18,6 +19,7 @@ from flydsl_kernels.attention.ops import (
 __all__ = [
     "flash_attention",
     "fused_rope_kv_cache",
+    "mla_decode",
     "paged_attention_decode",
     "qk_norm_rope_quant",
     "rope",

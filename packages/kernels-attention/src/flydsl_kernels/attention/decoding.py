@@ -22,6 +22,12 @@ ROWS = 16
 MOST_COLUMNS = 4
 """Blocks of rows that a wave keeps results of."""
 QUERIES = ("bfloat16", "float16")
+LATENT = 512
+ROPE = 64
+MLA_WIDTH = LATENT + ROPE
+"""Elements of a cached token of multi-head latent attention: latent, then rotated ones."""
+LATENT_STEP = 32
+"""Keys that a workgroup of latent attention takes at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +162,90 @@ def select_decode(problem: DecodeProblem, deep: bool) -> DecodePlan:
     share = problem.d_v // ROWS
     width = min(8, share & -share)
     return DecodePlan(problem, deep, span, columns, blocks, piece, width)
+
+
+@dataclass(frozen=True, slots=True)
+class LatentProblem:
+    """Decoding of multi-head latent attention with a paged cache.
+
+    Keys are the tokens of the cache, values their first `LATENT` elements; all heads share them.
+
+    Attributes:
+        dtype: Element type of queries: one of 16 bits, or an 8-bit float.
+        cache: Element type of the cache: one of 16 bits, or of 8.
+        heads: Heads of queries.
+        queries: Queries of a sequence.
+        page: Tokens of a page.
+
+    Raises:
+        ConfigError: One of these is not supported.
+    """
+
+    dtype: str
+    cache: str
+    heads: int
+    queries: int
+    page: int
+
+    def __post_init__(self) -> None:
+        small = [name for name in LIMITS if name != "int8"]
+        if self.dtype not in (*QUERIES, *small):
+            raise ConfigError(
+                "queries of this element type are not decoded",
+                code="FLY-C950",
+                value=self.dtype,
+                allowed=", ".join((*QUERIES, *small)),
+            )
+        caches = (self.kind, *LIMITS)
+        if self.cache not in caches:
+            raise ConfigError(
+                "caches of this element type are not decoded",
+                code="FLY-C950",
+                value=self.cache,
+                allowed=", ".join(caches),
+            )
+
+    @property
+    def kind(self) -> str:
+        """Element type of 16 bits that products are computed in, and of the result."""
+        return self.dtype if self.dtype in QUERIES else "bfloat16"
+
+
+@dataclass(frozen=True, slots=True)
+class LatentPlan:
+    """What the kernel of a `LatentProblem` is compiled for.
+
+    Attributes:
+        problem: The problem.
+        deep: Whether a matrix instruction takes 32 k, else 16.
+        waves: Waves of a workgroup, which have different rows.
+        columns: Blocks of 16 rows of a wave.
+    """
+
+    problem: LatentProblem
+    deep: bool
+    waves: int
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of queries of a sequence."""
+        return self.problem.heads * self.problem.queries
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a workgroup."""
+        return self.waves * self.columns * ROWS
+
+    @property
+    def blocks(self) -> int:
+        """Workgroups that share the rows of a sequence."""
+        return -(-self.rows // self.block_rows)
+
+
+def select_latent(problem: LatentProblem, deep: bool) -> LatentPlan:
+    """Return the plan for a problem; arguments as of `select_decode`."""
+    tiles = -(-problem.heads * problem.queries // ROWS)
+    columns = 2 if tiles >= 2 * WAVES else 1
+    waves = WAVES if tiles >= 3 else max(1, tiles)
+    return LatentPlan(problem, deep, waves, columns)

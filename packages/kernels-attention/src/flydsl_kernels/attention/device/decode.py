@@ -21,7 +21,7 @@ from flydsl_kernels.attention.device.decode_work import Work, key_range
 from flydsl_kernels.attention.device.softmax import LEAST, largest_of
 from flydsl_rocdl.expr.access import amd_facts
 
-__all__ = ["DecodeArguments", "launch_decode"]
+__all__ = ["DecodeArguments", "launch_decode", "multiply", "raised_rows"]
 
 _LANES = 64
 _LIMIT = 8.0
@@ -78,8 +78,8 @@ class Part:
     scale: Any
 
 
-def multiply(a: Any, b: Any, c: Any, plan: DecodePlan) -> Any:
-    """Return c + a b of vectors of 8 elements of 16 bits, 16 by 16 by 32."""
+def multiply(a: Any, b: Any, c: Any, plan: Any) -> Any:
+    """Return c + a b of vectors of 8 elements of 16 bits, 16 by 16 by 32; `plan` says how deep."""
     half = a.dtype is fx.BFloat16
     if plan.deep:
         name = "mfma_f32_16x16x32_bf16" if half else "mfma_f32_16x16x32_f16"
@@ -145,7 +145,7 @@ def _within(part: Part, first: Any, left: Any) -> list[Any]:
 
 
 @flyc.jit
-def _raised(state: Any, top: Any) -> Any:
+def raised_rows(state: Any, top: Any) -> Any:
     """Return the state of a block of rows with a reference that no weight exceeds by much."""
     reference, total, parts = state
     if fx.rocdl.ballot(fx.Int64, top > reference + _LIMIT) != 0:
@@ -196,7 +196,7 @@ def step(
             lost = fx.Float32(float("-inf"))
             seen = _seen(part, first, row, a.left)
             scores = [fx.arith.select(s, x, lost) for s, x in zip(seen, scores, strict=True)]
-        reference, total, parts = _raised(column, largest_of(scores))
+        reference, total, parts = raised_rows(column, largest_of(scores))
         weights = [fx.math.exp2(x - reference) for x in scores]
         for weight in weights:
             total = total + weight

@@ -11,9 +11,17 @@ from flydsl.ext import arrays
 from flydsl_kernels.attention.arrays import address, indices
 from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
 
-__all__ = ["DecodeOptions", "run_decode"]
+__all__ = [
+    "LOG2_E",
+    "DecodeOptions",
+    "cache_unit",
+    "decode_output",
+    "decode_queries",
+    "part_slots",
+    "run_decode",
+]
 
-_LOG2_E = 1.0 / math.log(2.0)
+LOG2_E = 1.0 / math.log(2.0)
 _WORKGROUPS = 608
 """Workgroups that keep a device busy: two for each of 304 compute units."""
 _LEAST_KEYS = 512
@@ -163,7 +171,7 @@ def run_decode(
     from flydsl_kernels.attention.device.decode_reduce import ReduceArguments, launch_reduce
     from flydsl_kernels.attention.device.decode_work import Work, launch_work
 
-    queries = _queries(q)
+    queries = decode_queries(q)
     count, length, heads, width = (int(n) for n in queries.shape)
     for array, what in zip(cache, ("key_cache", "value_cache"), strict=True):
         arrays.check_same_library(array, q, what)
@@ -186,14 +194,14 @@ def run_decode(
     _check_caches(*cache, problem, kv_heads)
     table = indices(where[0], (count, int(where[0].shape[-1])), q, "block_table")
     lengths = indices(where[1], (count,), q, "seqlens")
-    result = _result(out, q, (*q.shape[:-1], widths[1]))
+    result = decode_output(out, q, (*q.shape[:-1], widths[1]), problem.dtype)
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
     target = result.reshape(count, length, heads, widths[1])
     plan = select_decode(problem, False)
     least = max(WAVES * plan.step, _LEAST_KEYS)
-    slots = _slots(options, count, kv_heads, -(-int(table.shape[1]) * page // least))
+    slots = part_slots(options, count, kv_heads, -(-int(table.shape[1]) * page // least))
     work = Work(
         lengths,
         arrays.empty((count + 1,), "int32", q),
@@ -204,7 +212,7 @@ def run_decode(
     launch_work(work, left, least, problem.queries, plan.step, problem.window, stream)
     parts = arrays.empty((slots, kv_heads, plan.rows, widths[1]), "float32", q)
     sums = arrays.empty((2, slots, kv_heads, plan.rows), "float32", q)
-    scale = (width**-0.5 if options.softmax_scale is None else options.softmax_scale) * _LOG2_E
+    scale = (width**-0.5 if options.softmax_scale is None else options.softmax_scale) * LOG2_E
     arguments = DecodeArguments(
         queries, *cache, table, scale_k, scale_v, parts, sums, float(scale), left
     )
@@ -219,7 +227,7 @@ def run_decode(
     return result, lse
 
 
-def _queries(q: Any) -> Any:
+def decode_queries(q: Any) -> Any:
     """Return queries as [sequences, queries, heads, width], as kernels load them."""
     arrays.is_torch(q)
     if len(q.shape) not in {3, 4}:
@@ -237,22 +245,37 @@ def _queries(q: Any) -> Any:
     return q if len(q.shape) == 4 else q.reshape(q.shape[0], 1, *q.shape[1:])
 
 
-def _result(out: Any, q: Any, shape: tuple[int, ...]) -> Any:
-    """Return where the result goes."""
+def decode_output(out: Any, q: Any, shape: tuple[int, ...], kind: str) -> Any:
+    """Return where the result goes: `out` once it is checked, or a new array."""
     if out is None:
-        return arrays.empty(shape, arrays.dtype_name(q), q)
+        return arrays.empty(shape, kind, q)
     arrays.check_same_library(out, q, "out")
     arrays.check_shape(out, shape, "out")
-    arrays.check_dtype(out, (arrays.dtype_name(q),), "out")
+    arrays.check_dtype(out, (kind,), "out")
     if not arrays.shares_memory(out, out.reshape(-1)):
         raise UserValueError(
-            "out is not contiguous", code="FLY-U965", value=arrays.strides(out),
+            "out is not contiguous",
+            code="FLY-U965",
+            value=arrays.strides(out),
             allowed="row-major order",
-        )  # fmt: skip
+        )
     return out
 
 
-def _slots(options: DecodeOptions, count: int, kv_heads: int, most: int) -> int:
+def cache_unit(scale: Any, like: Any, what: str) -> Any:
+    """Return a unit of a whole cache as f32 [1].
+
+    Raises:
+        UserTypeError: Another library or device.
+        UserValueError: Another shape or type, or a number that is not finite.
+    """
+    found, per_token = _scale(scale, like, (0, 0, 0), what)
+    if per_token:
+        arrays.check_shape(scale, (1,), what)
+    return found
+
+
+def part_slots(options: DecodeOptions, count: int, kv_heads: int, most: int) -> int:
     """Return for how many parts there is room: more than sequences, no more than there can be."""
     extra = options.partitions or max(1, _WORKGROUPS // kv_heads)
     return count + max(1, min(extra, count * max(most - 1, 0)))

@@ -7,9 +7,16 @@ from typing import Any
 import torch
 
 from flydsl.ext.torch_ops import register_op
+from flydsl_kernels.attention.decoding import LATENT
 from flydsl_kernels.attention.ops.decode import DecodeOptions, run_decode
+from flydsl_kernels.attention.ops.latent import run_latent
 
-__all__ = ["decode_operator", "decode_through_pytorch"]
+__all__ = [
+    "decode_operator",
+    "decode_through_pytorch",
+    "latent_operator",
+    "latent_through_pytorch",
+]
 
 Tensor = torch.Tensor
 
@@ -86,6 +93,60 @@ def decode_through_pytorch(
         softmax_scale=options.softmax_scale or 0.0,
         window=-1 if options.window is None else options.window,
         cache_layout=options.cache_layout,
+        partitions=options.partitions or 0,
+        return_lse=options.return_lse,
+    )
+    return result, lse if options.return_lse else None
+
+
+def _latent(
+    q: Tensor,
+    cache: Tensor,
+    where: list[Tensor],
+    unit: Tensor | None,
+    *,
+    softmax_scale: float,
+    q_scale: float,
+    partitions: int,
+    return_lse: bool,
+) -> tuple[Tensor, Tensor]:
+    """Decode latent attention; `where` is block_table and seqlens."""
+    options = DecodeOptions(softmax_scale or None, None, "linear", partitions or None, return_lse)
+    scales = (q_scale, unit)
+    result, lse = run_latent(q, cache, (where[0], where[1]), scales, options)
+    return result, q.new_empty(0, dtype=torch.float32) if lse is None else lse
+
+
+def _fake_latent(q: Tensor, *_: Any, **options: Any) -> tuple[Tensor, Tensor]:
+    kind = q.dtype if q.dtype.itemsize == 2 else torch.bfloat16
+    result = q.new_empty((*q.shape[:-1], LATENT), dtype=kind)
+    if not options["return_lse"]:
+        return result, q.new_empty(0, dtype=torch.float32)
+    queries = q.shape[1] if q.ndim == 4 else 1
+    return result, q.new_empty((q.shape[0], q.shape[-2], queries), dtype=torch.float32)
+
+
+latent_operator = register_op("flydsl_attention::mla_decode", _latent, fake=_fake_latent)
+
+
+def latent_through_pytorch(
+    q: Tensor,
+    cache: Tensor,
+    where: tuple[Tensor, Tensor],
+    scales: tuple[Any, Any],
+    options: DecodeOptions,
+) -> tuple[Tensor, Tensor | None]:
+    """Decode latent attention by the operator; arguments and result as of `run_latent`."""
+    unit = scales[1]
+    if isinstance(unit, (int, float)):
+        unit = torch.full((1,), float(unit), dtype=torch.float32, device=q.device)
+    result, lse = latent_operator(
+        q,
+        cache,
+        list(where),
+        unit,
+        softmax_scale=options.softmax_scale or 0.0,
+        q_scale=1.0 if scales[0] is None else float(scales[0]),
         partitions=options.partitions or 0,
         return_lse=options.return_lse,
     )

@@ -1,0 +1,323 @@
+"""Decoding of multi-head latent attention: a part of the keys of a sequence, for many heads.
+
+All heads share keys and values, which are the same memory: a step of 32 tokens goes to LDS once, in
+the type of the products, and every wave takes both operands from there for rows of its own.
+
+Tokens lie in LDS as rows of 16-byte chunks, whose numbers are swizzled so that the eight keys and
+the eight chunks that neighbouring lanes read are in different banks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.expr.storage import ArrayType
+from flydsl.expr.vector import vector_alias
+from flydsl_kernels.attention.decoding import (
+    LATENT,
+    LATENT_STEP,
+    MLA_WIDTH,
+    LatentPlan,
+    LatentProblem,
+    select_latent,
+)
+from flydsl_kernels.attention.device.decode import multiply, raised_rows
+from flydsl_kernels.attention.device.decode_keys import exact16
+from flydsl_kernels.attention.device.decode_work import Work
+from flydsl_kernels.attention.device.softmax import LEAST, largest_of
+from flydsl_rocdl.expr.access import amd_facts
+
+__all__ = ["LatentArguments", "launch_latent"]
+
+_LANES = 64
+_CHUNK = 8
+_CHUNKS = MLA_WIDTH // _CHUNK
+_SPAN = 8
+"""Neighbouring keys of a step that a lane has weights of."""
+
+
+@fx.struct
+class LatentArguments(fx.Struct):
+    """Arguments of the kernel.
+
+    Attributes:
+        q: Queries [sequences, queries, heads, 576].
+        cache: Tokens [pages, page, 576].
+        table: Pages of each sequence, int32 [sequences, pages].
+        unit: Unit of the cache, f32 [1].
+        parts: Results of the parts, f32 [parts, 1, rows, 512].
+        sums: Their references and sums, f32 [2, parts, 1, rows].
+        scale: Factor of the scores, times log2(e).
+    """
+
+    q: fx.Tensor
+    cache: fx.Tensor
+    table: fx.Tensor
+    unit: fx.Tensor
+    parts: fx.Tensor
+    sums: fx.Tensor
+    scale: fx.Float32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a thread is and what its workgroup works on.
+
+    Attributes:
+        a: The kernel's arguments.
+        plan: The compile-time part.
+        kind: Type of the operands.
+        thread: Number in the workgroup.
+        row: The lane's row of an operand.
+        quarter: Which quarter of the k of an operand the lane has.
+        rows: Per block of rows, the number of the lane's row in the sequence.
+        table: Pointer to the sequence's pages.
+        length: Keys of the sequence.
+        tokens: Pointer to the step's tokens in LDS.
+        scale: Factor of the scores, times log2(e).
+    """
+
+    a: Any
+    plan: LatentPlan
+    kind: Any
+    thread: Any
+    row: Any
+    quarter: Any
+    rows: list[Any]
+    table: Any
+    length: Any
+    tokens: Any
+    scale: Any
+
+
+def _swizzled(key: Any, chunk: Any) -> Any:
+    """Return where a chunk of a token is in LDS, in elements."""
+    return (key * _CHUNKS + (chunk ^ (key % 4 + key // 8 % 2 * 4))) * _CHUNK
+
+
+def _own_chunks(place: Place) -> list[tuple[Any, Any]]:
+    """Return the (key, chunk) that the thread moves in each step."""
+    threads = place.plan.waves * _LANES
+    numbers = [place.thread + turn * threads for turn in range(LATENT_STEP * _CHUNKS // threads)]
+    return [(number // _CHUNKS, number % _CHUNKS) for number in numbers]
+
+
+def load_tokens(place: Place, first: Any) -> list[Any]:
+    """Load what the thread moves of a step, in the cache's type; `first` is a multiple of steps.
+
+    Past the last token of the sequence the last one's page is read, where memory is.
+    """
+    a, page = place.a, place.plan.problem.page
+    vector = vector_alias(a.cache.dtype, (_CHUNK,))
+    last = fx.max(place.length - 1, 0) // page
+    out = []
+    if page % LATENT_STEP == 0:
+        number = fx.rocdl.read_first_lane((place.table + fx.min(first // page, last)).load())
+        start = a.cache.iter + number.to(fx.Int64) * a.cache.stride[0]
+        start = start + (first % page).to(fx.Int64) * a.cache.stride[1]
+        for key, chunk in _own_chunks(place):
+            offset = key.to(fx.Int64) * a.cache.stride[1] + chunk * _CHUNK
+            out.append((start + offset).load(vector))
+        return out
+    for key, chunk in _own_chunks(place):
+        token = first + key
+        number = (place.table + fx.min(token // page, last)).load()
+        start = a.cache.iter + number.to(fx.Int64) * a.cache.stride[0]
+        start = start + (token % page).to(fx.Int64) * a.cache.stride[1]
+        out.append((start + chunk * _CHUNK).load(vector))
+    return out
+
+
+def store_tokens(place: Place, share: list[Any], first: Any) -> None:
+    """Put loaded chunks into LDS; those of tokens past the sequence become zero."""
+    zero = fx.Vector.filled((_CHUNK,), 0.0, place.kind)
+    for (key, chunk), value in zip(_own_chunks(place), share, strict=True):
+        there = first + key < place.length
+        kept = [
+            fx.arith.select(there, x, z)
+            for x, z in zip(exact16(value, place.kind), zero, strict=True)
+        ]
+        (place.tokens + _swizzled(key, chunk)).store(fx.Vector.from_elements(kept))
+
+
+def _scores(place: Place, queries: list[list[Any]]) -> list[list[Any]]:
+    """Return per block of rows the lane's scores of its eight keys."""
+    vector = vector_alias(place.kind, (_CHUNK,))
+    zero = fx.Vector.filled((4,), 0.0, fx.Float32)
+    out: list[list[Any]] = [[] for _ in queries]
+    for block in range(LATENT_STEP // 16):
+        key = place.row // 4 * _SPAN + 4 * block + place.row % 4
+        sums = [zero] * len(queries)
+        for piece in range(MLA_WIDTH // 32):
+            chunk = 4 * piece + place.quarter
+            operand = (place.tokens + _swizzled(key, chunk)).load(vector)
+            sums = [
+                multiply(operand, mine[piece], total, place.plan)
+                for mine, total in zip(queries, sums, strict=True)
+            ]
+        for found, total in zip(out, sums, strict=True):
+            found += list(total * place.scale)
+    return out
+
+
+def _weigh(place: Place, weights: list[Any], parts: list[list[Any]]) -> list[list[Any]]:
+    """Return per block of rows parts + Vᵀ Pᵀ of the step in LDS."""
+    vector = vector_alias(place.kind, (_CHUNK,))
+    out: list[list[Any]] = [[] for _ in parts]
+    for group in range(LATENT // (16 * _CHUNK)):
+        chunk = place.row + 16 * group
+        keys = [place.quarter * _SPAN + key for key in range(_SPAN)]
+        rows = [(place.tokens + _swizzled(key, chunk)).load(vector) for key in keys]
+        for element in range(_CHUNK):
+            operand = fx.Vector.from_elements([row[element] for row in rows])
+            for found, own, weight in zip(out, parts, weights, strict=True):
+                before = own[group * _CHUNK + element]
+                found.append(multiply(operand, weight, before, place.plan))
+    return out
+
+
+def step(place: Place, queries: Any, state: list[Any], first: Any, masked: bool) -> list[Any]:
+    """Return the state after the step in LDS, which starts at key `first`.
+
+    Args:
+        place: The thread's place.
+        queries: Operands of the rows.
+        state: Per block of rows: reference, sum, and the blocks of the result.
+        first: First key of the step.
+        masked: Whether some rows do not see all of it.
+    """
+    problem = place.plan.problem
+    scores = _scores(place, queries)
+    if masked:
+        lost = fx.Float32(float("-inf"))
+        keys = [first + place.quarter * _SPAN + key for key in range(_SPAN)]
+        for mine, row in zip(scores, place.rows, strict=True):
+            at = place.length - problem.queries + fx.min(row, place.plan.rows - 1) // problem.heads
+            mine[:] = [
+                fx.arith.select(key <= at, x, lost) for key, x in zip(keys, mine, strict=True)
+            ]
+    state = [
+        raised_rows(column, largest_of(mine)) for column, mine in zip(state, scores, strict=True)
+    ]
+    sums, weights = [], []
+    for (reference, total, _), mine in zip(state, scores, strict=True):
+        made = [fx.math.exp2(x - reference) for x in mine]
+        for weight in made:
+            total = total + weight  # noqa: PLW2901
+        sums.append(total)
+        weights.append(fx.Vector.from_elements(made).to(place.kind))
+    parts = _weigh(place, weights, [column[2] for column in state])
+    return [
+        (column[0], total, part) for column, total, part in zip(state, sums, parts, strict=True)
+    ]
+
+
+@flyc.jit
+def passes(place: Place, queries: Any, state: list[Any], span: tuple[Any, Any]) -> Any:
+    """Return the state after the keys from span[0] to span[1], the next ones loaded meanwhile."""
+    begin, end = span
+    whole = place.length - place.plan.problem.queries + 1
+    share = load_tokens(place, begin)
+    for first in range(begin, end, LATENT_STEP):
+        fx.gpu.barrier()
+        store_tokens(place, share, first)
+        fx.gpu.barrier()
+        after = first + LATENT_STEP
+        share = load_tokens(place, fx.arith.select(after < end, after, first))
+        if after <= whole:
+            state = step(place, queries, state, first, False)
+        else:
+            state = step(place, queries, state, first, True)
+    return state
+
+
+def load_rows(place: Place, sequence: Any) -> list[list[Any]]:
+    """Return the operands of the lane's rows."""
+    q, plan = place.a.q, place.plan
+    vector = vector_alias(q.dtype, (_CHUNK,))
+    out = []
+    for row in place.rows:
+        known = fx.min(row, plan.rows - 1)
+        query, head = known // plan.problem.heads, known % plan.problem.heads
+        start = (
+            q.iter
+            + sequence.to(fx.Int64) * q.stride[0]
+            + query.to(fx.Int64) * q.stride[1]
+            + head.to(fx.Int64) * q.stride[2]
+        )
+        chunks = [(4 * piece + place.quarter) * _CHUNK for piece in range(MLA_WIDTH // 32)]
+        out.append([exact16((start + chunk).load(vector), place.kind) for chunk in chunks])
+    return out
+
+
+@flyc.jit
+def finish(place: Place, state: list[Any], slot: Any) -> None:
+    """Write the rows of a part."""
+    a = place.a
+    for row, (reference, total, parts) in zip(place.rows, state, strict=True):
+        whole = total
+        for distance in (16, 32):
+            whole = whole + fx.gpu.shuffle_xor(whole, distance)
+        if row < place.plan.rows:
+            target = (
+                a.parts.iter
+                + slot.to(fx.Int64) * a.parts.stride[0]
+                + row.to(fx.Int64) * a.parts.stride[2]
+            )
+            for group in fx.range_constexpr(LATENT // (16 * _CHUNK)):
+                mine = parts[group * _CHUNK : (group + 1) * _CHUNK]
+                for index in fx.range_constexpr(4):
+                    column = (place.quarter * 4 + index + 16 * group) * _CHUNK
+                    values = fx.Vector.from_elements([part[index] for part in mine])
+                    (target + column).store(values)
+            if place.quarter == 0:
+                start = a.sums.iter + slot.to(fx.Int64) * a.sums.stride[1] + row.to(fx.Int64)
+                start.store(reference)
+                (start + fx.Int64(a.sums.stride[0])).store(whole)
+
+
+@flyc.kernel
+def latent_kernel(
+    a: LatentArguments, work: Work, plan: fx.Constexpr[LatentPlan], kind: fx.Constexpr[object]
+) -> None:
+    """Compute one part of the keys of a sequence."""
+    slot = fx.block_idx.x
+    count = fx.rocdl.read_first_lane(work.starts[fx.Int32(work.lengths.shape)])
+    if slot < count:
+        sequence = fx.rocdl.read_first_lane(work.items[slot, 0])
+        number = fx.rocdl.read_first_lane(work.items[slot, 1])
+        size = fx.rocdl.read_first_lane(work.size[0])
+        length = fx.rocdl.read_first_lane(work.lengths[sequence])
+        thread = fx.thread_idx.x
+        wave, lane = fx.rocdl.read_first_lane(thread // _LANES), thread % _LANES
+        base = fx.block_idx.y * plan.block_rows + wave * (plan.columns * 16)
+        rows = [base + 16 * column + lane % 16 for column in range(plan.columns)]
+        tokens = fx.SharedAllocator().allocate(ArrayType(kind, LATENT_STEP * MLA_WIDTH)).ptr
+        place = Place(
+            a, plan, kind, thread, lane % 16, lane // 16, rows,
+            a.table.iter + sequence.to(fx.Int64) * a.table.stride[0], length, tokens,
+            a.scale * fx.rocdl.read_first_lane(a.unit[0]),
+        )  # fmt: skip
+        queries = load_rows(place, sequence)
+        zero = fx.Vector.filled((4,), 0.0, fx.Float32)
+        state = [(fx.Float32(LEAST), fx.Float32(0.0), [zero] * (LATENT // 16)) for _ in rows]
+        start = number * size
+        state = passes(place, queries, state, (start, fx.min(start + size, length)))
+        finish(place, state, slot)
+
+
+@flyc.jit
+def launch_latent(
+    a: LatentArguments, work: Work, problem: fx.Constexpr[LatentProblem], stream: fx.Stream
+) -> None:
+    """Launch a workgroup for each part and share of its rows."""
+    facts = amd_facts("mla_decode")
+    known = {shape.intrinsic for shape in facts.matrix}
+    plan = select_latent(problem, "mfma.f32.16x16x32.bf16" in known)
+    kinds = {"bfloat16": fx.BFloat16, "float16": fx.Float16}
+    latent_kernel(a, work, plan, kinds[problem.kind]).launch(
+        grid=(work.items.shape[0], plan.blocks), block=(plan.waves * _LANES,), stream=stream
+    )
