@@ -38,8 +38,15 @@ def _check(stages: int) -> None:
                           value=stages, allowed=f"2 to {MOST_STAGES}")  # fmt: skip
 
 
-def pipelined(steps: Any, body: Body, state: Any, *, stages: int = 2, ahead: int | None = None
-              ) -> Any:  # fmt: skip
+def pipelined(
+    steps: Any,
+    body: Body,
+    state: Any,
+    *,
+    stages: int = 2,
+    ahead: int | None = None,
+    closed: bool = False,
+) -> Any:
     """Run ``state = body(step, slot, state, more)`` for every step, slots taking turns.
 
     The caller has loaded the first `ahead` tiles; a body with `more` loads the tile of step +
@@ -51,6 +58,9 @@ def pipelined(steps: Any, body: Body, state: Any, *, stages: int = 2, ahead: int
         state: What bodies hand on: numbers, vectors, lists and the like.
         stages: Slots.
         ahead: How many tiles are loaded ahead; default ``stages - 1``.
+        closed: Run all full turns in the loop, the last one too: half the code, but a body with
+            `more` then has to keep loads of steps that do not exist from reading anything. Only
+            for a compile-time number of steps; others are peeled.
 
     Returns:
         The last state.
@@ -67,9 +77,10 @@ def pipelined(steps: Any, body: Body, state: Any, *, stages: int = 2, ahead: int
     if count is None:
         return _run_time(Int32(steps), body, state, stages, ahead)
     main = max(0, count - ahead)
-    if main >= stages:
-        state = _groups(main // stages, body, state, stages)
-    for step in range(main // stages * stages, max(0, count)):
+    looped = max(0, count) // stages if closed else main // stages
+    if looped:
+        state = _groups(looped, body, state, stages)
+    for step in range(looped * stages, max(0, count)):
         state = body(step, step % stages, state, step < main)
     return state
 

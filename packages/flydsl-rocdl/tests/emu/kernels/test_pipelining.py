@@ -17,9 +17,10 @@ from flydsl_rocdl.kernels.pipelining import load_ahead, pipelined
 THREADS = 64
 
 
-def _ordered(A: Any, Out: Any, count: Any, stages: int, ahead: int, guard: bool) -> None:
+def _ordered(A: Any, Out: Any, count: Any, turns: tuple[int, int, bool], guard: bool) -> None:
     """Out[t] = a polynomial of the column t of A, which depends on the order of the rows."""
     thread = fx.thread_idx.x
+    stages, ahead, closed = turns
     ring = [A[0, thread] for _ in fx.range_constexpr(stages)]
     for step in fx.range_constexpr(ahead):
         if fx.const_expr(guard):
@@ -35,26 +36,28 @@ def _ordered(A: Any, Out: Any, count: Any, stages: int, ahead: int, guard: bool)
             held[(slot + ahead) % stages] = A[step + ahead, thread]
         return total * 3 + held[slot], held
 
-    total, _ = pipelined(count, body, (fx.Int32(1), ring), stages=stages, ahead=ahead)
+    total, _ = pipelined(count, body, (fx.Int32(1), ring), stages=stages, ahead=ahead,
+                         closed=closed)  # fmt: skip
     Out[thread] = total
 
 
 @flyc.kernel
 def _static(A: fx.Tensor, Out: fx.Tensor, count: fx.Constexpr[int], stages: fx.Constexpr[int],
-            ahead: fx.Constexpr[int]) -> None:  # fmt: skip
-    _ordered(A, Out, count, stages, ahead, False)
+            ahead: fx.Constexpr[int], closed: fx.Constexpr[bool]) -> None:  # fmt: skip
+    _ordered(A, Out, count, (stages, ahead, closed), False)
 
 
 @flyc.kernel
 def _dynamic(A: fx.Tensor, Out: fx.Tensor, count: fx.Int32, stages: fx.Constexpr[int],
              ahead: fx.Constexpr[int]) -> None:  # fmt: skip
-    _ordered(A, Out, count, stages, ahead, True)
+    _ordered(A, Out, count, (stages, ahead, False), True)
 
 
 @flyc.jit
 def _launch_static(A: fx.Tensor, Out: fx.Tensor, count: fx.Constexpr[int],
-                   stages: fx.Constexpr[int], ahead: fx.Constexpr[int]) -> None:  # fmt: skip
-    _static(A, Out, count, stages, ahead).launch(grid=1, block=THREADS)
+                   stages: fx.Constexpr[int], ahead: fx.Constexpr[int],
+                   closed: fx.Constexpr[bool] = False) -> None:  # fmt: skip
+    _static(A, Out, count, stages, ahead, closed).launch(grid=1, block=THREADS)
 
 
 @flyc.jit
@@ -86,6 +89,15 @@ def test_compile_time_counts(count: int) -> None:
     out = np.zeros(THREADS, np.int32)
     with scope(FLYDSL_TARGET="gfx942"):
         _launch_static(a, out, count, 3, 2)
+    assert np.array_equal(out, _expected(a[:count]))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 6, 8])
+def test_closed_loops_load_ahead_past_the_end(count: int) -> None:
+    a = np.random.default_rng(count).integers(-9, 9, (13, THREADS)).astype(np.int32)
+    out = np.zeros(THREADS, np.int32)
+    with scope(FLYDSL_TARGET="gfx942"):
+        _launch_static(a, out, count, 3, 2, closed=True)
     assert np.array_equal(out, _expected(a[:count]))
 
 

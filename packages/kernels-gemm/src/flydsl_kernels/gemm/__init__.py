@@ -8,6 +8,8 @@ one, `rules` says which are legal, `device` has the kernel bodies, `ops` the pub
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from flydsl_kernels.gemm.ops import gemm, grouped_gemm
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import Candidate, GemmChoice, plan_gemm
@@ -22,8 +24,27 @@ __all__ = [
     "Operand",
     "PreshuffledWeight",
     "Scaling",
+    "compile_mx_gemm",
+    "compile_preshuffle_gemm",
     "gemm",
     "grouped_gemm",
+    "launch_gemm",
     "plan_gemm",
     "preshuffle_b",
 ]
+
+if TYPE_CHECKING:
+    from flydsl_kernels.gemm.device.preshuffle.launch import (
+        compile_mx_gemm,
+        compile_preshuffle_gemm,
+        launch_gemm,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Return a builder of a kernel, whose module imports the compiler."""
+    if name in ("compile_mx_gemm", "compile_preshuffle_gemm", "launch_gemm"):
+        from flydsl_kernels.gemm.device.preshuffle import launch
+
+        return getattr(launch, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

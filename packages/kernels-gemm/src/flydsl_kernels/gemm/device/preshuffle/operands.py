@@ -97,9 +97,9 @@ class BBlocks:
             there = (blocks > number).select(fx.Int32(number * plan.b_pitch), fx.Int32(0))
             self.blocks.append(there if plan.n % plan.tile_n else fx.Int32(number * plan.b_pitch))
 
-    def at(self, step: Any) -> Any:
-        """Return the lane's offset of a step."""
-        return self.lane + step * (self.plan.b_chunks * self.plan.b_chunk)
+    def at(self, step: Any, away: Any = 0) -> Any:
+        """Return the lane's offset of a step, plus `away`."""
+        return self.lane + (step * (self.plan.b_chunks * self.plan.b_chunk) + away)
 
     def load(self, block: int, chunk: int, at: Any) -> Any:
         """Load the lane's share of a block in one chunk of the step at `at`."""
@@ -142,14 +142,15 @@ class ScaleWords:
         """Words of a step."""
         return self.words * sum(len(pairs) for pairs in self.sources)
 
-    def loads(self, step: Any) -> list[Callable[[], Any]]:
-        """Return what loads each word of a step, B's first."""
+    def loads(self, step: Any, away: Any = 0) -> list[Callable[[], Any]]:
+        """Return what loads each word of a step, B's first; `away` is added to the offsets."""
+        lane = self.lane + away
         if self.plan.tile_k < 2 * SCALED_K:
             turn = step // 2 if isinstance(step, int) else fx.shrui(step, 1)
         else:
             turn = step * self.words
         return [
-            partial(buffer.load, self.lane + word * WAVE * 4, turn * (WAVE * 4), words=1)
+            partial(buffer.load, lane + word * WAVE * 4, turn * (WAVE * 4), words=1)
             for pairs in self.sources
             for word in range(self.words)
             for buffer in pairs

@@ -91,5 +91,5 @@ def steps_of(plan: PreshufflePlan, body: TileBody, loop: Callable[..., Any]) -> 
     if not plan.steps:
         acc = [body.step.zero() for _ in range(plan.row_blocks * plan.column_blocks)]
     else:
-        acc, *_ = loop(plan.steps, body.run, body.start(), stages=2)
+        acc, *_ = loop(plan.steps, body.run, body.start(), stages=2, closed=True)
     return body.tail(acc, plan.steps, plan.steps) if plan.tail_k else acc

@@ -20,6 +20,7 @@ from flydsl_kernels.gemm.device.preshuffle.operands import ARows, BBlocks, Scale
 from flydsl_kernels.gemm.device.preshuffle.plan import IN_DTYPES, SCALED_K, PreshufflePlan
 from flydsl_rocdl.kernels.matrix_steps import MatrixStep
 from flydsl_rocdl.kernels.scheduling import spread
+from flydsl_rocdl.kernels.word_buffers import OUTSIDE
 
 __all__ = ["State", "TileBody"]
 
@@ -188,6 +189,11 @@ class _Emission:
         self.slot = slot % body.plan.stages
         self.next_slot = (self.slot + 1) % body.plan.stages
         self.next_scales: list[Any] = []
+        # The loop's last step loads a step that does not exist: from outside all buffers.
+        self.away: Any = 0
+        if more and slot == 1 and body.plan.steps % 2 == 0:
+            there = fx.Int32(step) + 1 < body.plan.steps
+            self.away = there.select(fx.Int32(0), fx.Int32(OUTSIDE))
         self.next_b: dict[int, Any] = {}
         self.next_a: dict[int, Any] = {}
         self.next_first: list[Any] = []
@@ -310,10 +316,13 @@ class _Emission:
         span = body.batch * body.per_item
         last = self.total - span * body.ahead
         offset = (self.step + 1) * body.plan.row_bytes
+        lane: list[Any] = []
 
         def load(number: int) -> Callable[[], None]:
             def action() -> None:
-                self.next_a[number] = body.a.load(number, offset)
+                if not lane:
+                    lane.append(body.a.lane + self.away)
+                self.next_a[number] = body.a.buffers[number].load(lane[0], offset)
                 self.loads.append(("a", number))
 
             return action
@@ -349,7 +358,8 @@ class _Emission:
 
         def action(number: int) -> None:
             if not loads:
-                loads.extend(body.scales.loads(self.step + 1))  # type: ignore[union-attr]
+                found = body.scales.loads(self.step + 1, self.away)  # type: ignore[union-attr]
+                loads.extend(found)
             self.next_scales.append(loads[number]())
             self.loads.append(("scale", number))
 
@@ -364,7 +374,7 @@ class _Emission:
         def load(index: int, group: int) -> Callable[[], None]:
             def action() -> None:
                 if not at:
-                    at.append(body.b.at(self.step + 1))
+                    at.append(body.b.at(self.step + 1, self.away))
                 self.next_b[index] = body.b.load(*body._block(index), at[0])
                 self.loads.append(("b", group))
 
