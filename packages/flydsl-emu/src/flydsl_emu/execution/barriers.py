@@ -27,6 +27,7 @@ SPLIT_BARRIERS = frozenset(
         "s_barrier_wait",
         "s_barrier_init",
         "s_barrier_join",
+        "s_barrier_leave",
     )
 )
 """Instructions that `SplitBarriers.execute` carries out."""
@@ -74,7 +75,7 @@ class SplitBarriers:
             live: Waves that have not ended.
 
         Returns:
-            For ``s_barrier_signal_isfirst`` whether each wave was the first, else None.
+            For ``s_barrier_signal_isfirst`` and ``s_barrier_leave`` what SCC becomes, else None.
 
         Raises:
             KernelFault: A barrier that does not exist here.
@@ -82,6 +83,8 @@ class SplitBarriers:
         if name == "s_barrier_wait":
             self._wait(int(value.flat[0]), current)
             return None
+        if name == "s_barrier_leave":
+            return self._leave(current, live)
         signed = value.astype(np.uint32).view(np.int32)
         if name == "s_barrier_join":
             self.joined[current] = self._number(signed, current)[current]
@@ -123,6 +126,14 @@ class SplitBarriers:
             np.add.at(self.signals[:, column], self.workgroup[mine], 1)
         self._complete(live)
         return first
+
+    def _leave(self, current: Array, live: Array) -> Array:
+        """Take waves out of the barriers that they have joined; return which had joined one."""
+        leaving = current & (self.joined > 0)
+        np.subtract.at(self.members, (self.workgroup[leaving], self.joined[leaving]), 1)
+        self.joined[leaving] = 0
+        self._complete(live)
+        return leaving
 
     def _signal_cluster(self, current: Array, live: Array) -> Array | None:
         """Count the signals of a cluster's workgroups; nothing outside clusters."""

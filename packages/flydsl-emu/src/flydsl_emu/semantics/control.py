@@ -66,6 +66,7 @@ def _barrier_operand(_v: VectorApi, number: Value) -> Value:
     return number
 
 
+@opcode("s_barrier_leave", "barrier = imm")
 @opcode("s_barrier_wait", "barrier = imm")
 def _barrier_immediate(v: VectorApi, number: int) -> Value:
     return v.const(U32, number)

@@ -285,6 +285,7 @@ def test_registers_chosen_by_m0() -> None:
 # Barriers ----------------------------------------------------------------------------------------
 @pytest.mark.opcodes(
     "s_barrier_signal s_barrier_signal_isfirst s_barrier_init s_barrier_join s_barrier_wait"
+    " s_barrier_leave"
 )
 def test_barrier_operands_reach_the_scheduler() -> None:
     b = bench()
@@ -295,6 +296,19 @@ def test_barrier_operands_reach_the_scheduler() -> None:
         got = run(b, f"s_barrier_{name}", Operand("i", 0, 1, -1), format="SOP1")
         assert int(np.broadcast_to(got, (1, 1))[0, 0]) == 0xFFFFFFFF
     assert int(run(b, "s_barrier_wait", format="SOPP", simm16=0xFFFF)) == 0xFFFF
+    assert int(run(b, "s_barrier_leave", format="SOPP")) == 0
+
+
+def test_a_barrier_that_a_member_leaves_is_complete() -> None:
+    b = Barriers()
+    b.do("init", [0], 3 | 2 << 16)
+    b.do("join", [0, 1], 3)
+    b.do("signal", [0], 3)
+    b.do("wait", [0], 1)
+    assert b.held == [0]
+    assert b.do("leave", [1]).tolist() == [False, True, False, False]
+    assert b.held == []
+    assert not b.do("leave", [1]).any()
 
 
 class Barriers:

@@ -64,6 +64,7 @@ from flydsl_rocdl.expr.lanes import (
     update_dpp_word,
 )
 from flydsl_rocdl.expr.matrix import MFMA, SMFMAC, SWMMAC, WMMA, MFMA_Scale, WMMAScale
+from flydsl_rocdl.expr.named_barriers import NamedBarrier
 from flydsl_rocdl.expr.pipelining import Pipeline, pipeline
 from flydsl_rocdl.expr.raw import ballot, ds_bpermute, readfirstlane, readlane
 from flydsl_rocdl.expr.raw_matrix import NAMES
@@ -139,6 +140,7 @@ __all__ = [
     "BufferCopyLDS64b",
     "BufferCopyLDS128b",
     "MFMA_Scale",
+    "NamedBarrier",
     "Pipeline",
     "SyncScope",
     "WMMAScale",
