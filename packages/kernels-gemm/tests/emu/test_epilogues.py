@@ -18,6 +18,7 @@ from product_reference import (
     product,
 )
 
+from flydsl import config
 from flydsl_kernels.gemm import gemm
 
 M, N, K = 33, 72, 96
@@ -74,15 +75,20 @@ def test_scales_of_tensors_and_of_batches(gfx942):
     check(got, *product(a, np.swapaxes(b, 1, 2), after, "float32"))
 
 
-@pytest.mark.parametrize("extents", [(33, 300, 384), (5, 129, 128)])
-@pytest.mark.parametrize("parts", [1, 2])
-def test_scales_of_blocks(parts, extents, target):
+@pytest.mark.parametrize(("arch", "extents", "parts"), [
+    ("gfx942", (33, 300, 384), 1), ("gfx942", (5, 129, 256), 2), ("gfx950", (5, 129, 128), 1),
+    ("gfx1100", (17, 300, 256), 1), ("gfx1201", (33, 40, 384), 2),
+])  # fmt: skip
+def test_scales_of_blocks(parts, extents, arch):
     """One scale per row and 128 columns of A, and per 128 x 128 of B."""
-    if parts == 2 and target != "gfx942":
-        pytest.skip("the sum of parts is the same on every architecture")
+    with config.scope(FLYDSL_TARGET=arch):
+        scales_of_blocks(parts, extents, fp8(arch) or "int8")
+
+
+def scales_of_blocks(parts, extents, name):
+    """Check a product with scales of blocks."""
     random = np.random.default_rng()
     m, n, k = extents
-    name = fp8(target) or "int8"
     a, b = operand(random, (m, k), name), operand(random, (n, k), name)
     scale_a = random.random((m, k // 128)).astype(np.float32)
     scale_b = random.random((-(-n // 128), k // 128)).astype(np.float32)

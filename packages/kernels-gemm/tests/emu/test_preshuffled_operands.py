@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from product_reference import BF16, After, check, dtype_of, fp8, operand, product
 
+from flydsl import config
 from flydsl.errors import ConfigError, FlyDSLError
 from flydsl_kernels.gemm import gemm, preshuffle_b
 
@@ -57,8 +58,8 @@ def test_what_does_not_fit_is_refused(gfx942):
         gemm(np.ones((4, 64), dtype_of("float8_e4m3fn")), rdna)
 
 
-def test_another_architecture_is_refused(target):
-    if target in ("gfx942", "gfx950"):
-        pytest.skip("these read preshuffled weights")
-    with pytest.raises(ConfigError, match="do not read"):
-        gemm(np.ones((4, 64), BF16), preshuffle_b(np.ones((32, 64), BF16)))
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+def test_another_architecture_is_refused(arch):
+    weight = preshuffle_b(np.ones((32, 64), BF16))
+    with config.scope(FLYDSL_TARGET=arch), pytest.raises(ConfigError, match="do not read"):
+        gemm(np.ones((4, 64), BF16), weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -16,7 +17,7 @@ from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
 from flydsl_kernels.gemm.rules import sum_epilogue
 
-__all__ = ["run_preshuffled"]
+__all__ = ["flat_of", "result_of", "run_preshuffled", "separately"]
 
 _INPUTS = {
     ("bfloat16", "bfloat16"): "bf16",
@@ -43,6 +44,10 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
             an option that they do not have was given.
     """
     _check(request)
+    if weight.scale_layout:
+        from flydsl_kernels.gemm.ops.scaled import run_scaled
+
+        return run_scaled(a, weight, request)
     facts = facts_of(arrays.target_of(a))
     kind = _input(arrays.dtype_name(a), weight)
     n, k = weight.n, weight.k
@@ -64,16 +69,20 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
         m, n, k, arrays.dtype_name(a), "", name, 1, Operand(), Operand(), Operand(), scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
-    shape = (*a.shape[:-1], n)
-    if request.out is None:
-        result = arrays.empty(shape, name, a)
-    else:
-        result = request.out
-        arrays.check_same_library(result, a, "out")
-        arrays.check_shape(result, shape, "out")
+    result = result_of(a, n, name, request)
     if m:
         _run((a, weight, result), problem, request, scales, (kind, facts))
     return result
+
+
+def result_of(a: Any, n: int, dtype: str, request: Request) -> Any:
+    """Return the array of the result: `out`, or a new one."""
+    shape = (*a.shape[:-1], n)
+    if request.out is None:
+        return arrays.empty(shape, dtype, a)
+    arrays.check_same_library(request.out, a, "out")
+    arrays.check_shape(request.out, shape, "out")
+    return request.out
 
 
 def _check(request: Request) -> None:
@@ -117,10 +126,8 @@ def _run(
     given: tuple[Any, Any, Any], problem: GemmProblem, request: Request,
     scales: tuple[Any, Any, Any], how: tuple[str, Any],
 ) -> None:  # fmt: skip
-    from flydsl_kernels.gemm.device.epilogue import Extras
     from flydsl_kernels.gemm.device.preshuffle.launch import preshuffle_launcher
     from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
-    from flydsl_kernels.gemm.device.split_k import SplitPlan, launch_sum
     from flydsl_rocdl.kernels.epilogue import ACTIVATIONS, Epilogue
 
     a, weight, result = given
@@ -128,7 +135,7 @@ def _run(
     m, n = problem.m, problem.n
     rows = arrays.contiguous(a).reshape(m, problem.k)
     rows = arrays.as_bytes(rows) if rows.itemsize == 1 else rows
-    flat = _flat(result, m, n)
+    flat = flat_of(result, m, n)
     simple = problem.activation in ("", *ACTIVATIONS) and flat is not None
     native = simple and problem.out_dtype in _OUTPUTS and not problem.residual
     scaled = bool(problem.scaling.a or problem.scaling.b) and native
@@ -148,22 +155,40 @@ def _run(
     preshuffle_launcher(plan)(
         target, rows, data, row_scales, column_scales, plain_bias, m, n, request.stream
     )
-    if native:
-        return
+    if not native:
+        separately(target, (a, result), problem, request, scales)
+
+
+def separately(
+    sums: Any, arrays_: tuple[Any, Any], problem: GemmProblem, request: Request,
+    scales: tuple[Any, Any, Any],
+) -> None:  # fmt: skip
+    """Finish sums in a launch of their own: what the kernel itself has no epilogue for.
+
+    Args:
+        sums: f32 (M, N).
+        arrays_: An array of the call, and the result.
+        problem: The problem.
+        request: Bias and residual.
+        scales: Of A, B and the result, or None each.
+    """
+    from flydsl_kernels.gemm.device.epilogue import Extras
+    from flydsl_kernels.gemm.device.split_k import SplitPlan, launch_sum
+
+    like, result = arrays_
+    m, n = problem.m, problem.n
+    flat = flat_of(result, m, n)
     c, where = as_output(result if flat is None else flat, (1, m, n), "out")
     residual = c
     if request.residual is not None:
-        residual, where = residual_of(request.residual, a, (1, m, n), where)
+        residual, where = residual_of(request.residual, like, (1, m, n), where)
+    bias = None if request.bias is None else bias_of(request.bias, like, 1, n)
     extras = [c if item is None else item for item in (bias, residual, *scales)]
-    final = GemmProblem(
-        m, n, problem.k, problem.dtype, "", problem.out_dtype, 1, Operand(), Operand(), where,
-        problem.scaling, problem.activation, problem.bias, problem.residual,
-    )  # fmt: skip
-    summing = SplitPlan(1, False, sum_epilogue(final))
-    launch_sum(target.reshape(1, m, n), c, Extras(*extras), summing, request.stream)
+    summing = SplitPlan(1, False, sum_epilogue(replace(problem, c=where)))
+    launch_sum(sums.reshape(1, m, n), c, Extras(*extras), summing, request.stream)
 
 
-def _flat(result: Any, m: int, n: int) -> Any:
+def flat_of(result: Any, m: int, n: int) -> Any:
     """Return the result as an (M, N) matrix without gaps at a multiple of 4 bytes, or None."""
     flat = result.reshape(m, n)
     whole = arrays.strides(flat) == (n, 1) or m == 1
