@@ -3,7 +3,8 @@
 Notation: u = 2^-24 is the unit roundoff of f32, in which everything is computed; a result is
 rounded once more to its own type, with unit roundoff 2^-24, 2^-11 (f16) or 2^-8 (bf16), or half the
 distance of subnormals. A sum over a row passes through at most DEPTH roundings: up to 8 vectors or
-16 passes of a thread (32 for f32), 3 levels within a vector, 10 over the lanes.
+16 passes of a thread (32 for f32), 3 levels within a vector, 10 over the lanes. (Of split rows: up
+to 4 passes, 3 levels, 9 over the lanes, 4 over the parts.)
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ def rounded(bound, expected, dtype):
 def rmsnorm(x, weight, eps, dtype):
     """Return x / sqrt(mean(x²) + eps) · weight and a bound.
 
-    The sum of squares is off by (DEPTH + 1) u relative, half of which reaches the root; then come
-    the division, the addition, rsqrt (one unit in the last place, 2 u) and two products.
+    The sum of squares is off by (DEPTH + 1) u relative and the division by 5 u (two and a half
+    units in the last place), half of which reaches the root; then come the addition, rsqrt (one
+    unit, 2 u) and two products.
     """
     x, w = x.astype(np.float64), weight.astype(np.float64)
     y = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w
-    return y, rounded((DEPTH / 2 + 6) * U * np.abs(y), y, dtype)
+    return y, rounded((DEPTH / 2 + 8) * U * np.abs(y), y, dtype)
 
 
 def layernorm(x, weight, bias, eps, dtype):
@@ -53,7 +55,7 @@ def layernorm(x, weight, bias, eps, dtype):
     unit = (x - mean) * scale
     off = DEPTH * U * np.abs(x).mean(-1, keepdims=True) * scale
     y = unit * w + b
-    error = (DEPTH + 8) * (1 + np.abs(unit)) + 4 * off + (DEPTH + 8) * off * off * np.abs(unit)
+    error = (DEPTH + 13) * (1 + np.abs(unit)) + 4 * off + (DEPTH + 13) * off * off * np.abs(unit)
     bound = U * (error * np.abs(w) + 2 * np.abs(unit * w) + 2 * np.abs(b) + np.abs(y))
     return y, rounded(bound, y, dtype)
 
@@ -63,7 +65,8 @@ def softmax(x, dtype):
 
     With t = max - x: the difference, the factor log2(e) and their product are rounded, which the
     exponential turns into 3 t u relative; the exponential adds 2 u, the sum its own terms' error
-    (3 t e^-t of each is below 2 u of the whole) and DEPTH u, the reciprocal and the product 3 u.
+    (3 t e^-t of each is below 2 u of the whole) and DEPTH u, the reciprocal (one unit in the last
+    place) and the product 3 u.
     """
     t = x.astype(np.float64).max(-1, keepdims=True) - x.astype(np.float64)
     p = np.exp(-t) / np.exp(-t).sum(-1, keepdims=True)

@@ -16,11 +16,14 @@ from flydsl_kernels.norm import (
     rmsnorm,
     softmax,
 )
+from flydsl_kernels.norm.selection import SPLIT_ROWS
 
 TYPES = [np.dtype(np.float32), np.dtype(np.float16), BF16]
-# A row in part of a wave, in a wave, in registers of a workgroup, and in a loop; with and without
-# a tail; the last one is looped over as bf16 too.
+# A row in part of a wave, in a wave, in registers of a workgroup, and split among workgroups; with
+# and without a tail; the last one is split as bf16 too.
 SIZES = [7, 65, 1000, 8192, 20000, 65600 + 3]
+# As many rows as are not split: looped over by one workgroup each.
+UNSPLIT = SPLIT_ROWS + 1
 # Reference kernels' own shapes and the edges around the vectors and waves.
 MANY = [
     1, 2, 8, 9, 63, 64, 128, 255, 256, 257, 511, 513, 2000, 2047, 2048, 2049, 3001, 4096 + 8, 5120,
@@ -60,11 +63,22 @@ def test_random_rows(columns, dtype, gfx942):
     run(columns, dtype)
 
 
-@pytest.mark.parametrize("columns", [9, 1000, 4104])
+@pytest.mark.parametrize("columns", [1, 63, 64, 255, 257, 2047])
+def test_sizes_around_vectors_and_waves(columns, gfx942):
+    run(columns, TYPES[columns % 3])
+
+
+@pytest.mark.parametrize("columns", [1, 63, 257, 1000, 4104, 8192, 65600 + 3])
 @pytest.mark.parametrize("arch", ["gfx950", "gfx1100", "gfx1201"])
 def test_random_rows_on_other_architectures(columns, arch):
     with config.scope(FLYDSL_TARGET=arch):
-        run(columns, BF16)
+        run(columns, TYPES[columns % 3] if columns < 4104 else BF16)
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+def test_long_rows_that_are_not_split(arch):
+    with config.scope(FLYDSL_TARGET=arch):
+        run(32768 + 33, TYPES[0], UNSPLIT)
 
 
 @pytest.mark.nightly
@@ -75,6 +89,8 @@ def test_random_rows_of_many_sizes(dtype, target):
         run(columns, dtype)
     run(256, dtype, 64)
     run(128, dtype, 32)
+    run(65536 + 9, dtype, UNSPLIT)
+    run(131072, dtype, 16)
 
 
 def test_without_weight_and_bias(gfx942):
@@ -85,12 +101,12 @@ def test_without_weight_and_bias(gfx942):
         x, one, zero, 1e-5, x.dtype))  # fmt: skip
 
 
-@pytest.mark.parametrize("columns", [40, 5000, 65600 + 3])
-def test_a_large_common_offset_costs_no_accuracy(columns, gfx942):
+@pytest.mark.parametrize(("columns", "count"), [(40, 2), (5000, 2), (65603, 2), (32801, UNSPLIT)])
+def test_a_large_common_offset_costs_no_accuracy(columns, count, gfx942):
     """Constant rows become exactly the bias, up to the rounding of the first mean's error."""
     random = np.random.default_rng()
     one, zero = np.ones(columns, np.float32), np.zeros(columns, np.float32)
-    x = np.full((2, columns), 1e4, np.float32)
+    x = np.full((count, columns), 1e4, np.float32)
     x[1] += random.standard_normal(columns).astype(np.float32)
     y = layernorm(x, one, zero)
     check(y, *reference.layernorm(x, one, zero, 1e-5, x.dtype))
@@ -133,3 +149,24 @@ def test_rows_of_minus_infinity(columns, gfx942):
     assert np.isnan(y[0]).all()
     check(y[1:], *reference.softmax(x[1:], x.dtype))
     assert np.isnan(log_softmax(x)[0]).all()
+
+
+@pytest.mark.parametrize("columns", [7, 4096, 65600])
+def test_nans_with_all_digits_set_stay_nans(columns, gfx942):
+    """Rounding to bf16 must not carry them away, whatever the type of the weights."""
+    x = np.ones((2, columns), BF16)
+    x.view(np.uint16)[0, 3] = 0x7FFF
+    for kind, bits in ((np.uint32, 0xFFFFFFFF), (np.uint16, 0x7FFF)):
+        w = np.ones(columns, np.float32 if kind is np.uint32 else np.float16)
+        w.view(kind)[5] = bits
+        for y in (rmsnorm(x, w), layernorm(x, w), layernorm(x, None, w)):
+            found = np.isnan(y.astype(np.float32))
+            assert found[0].all()
+            assert list(np.flatnonzero(found[1])) == [5]
+    assert np.isnan(softmax(x)[0].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("operation", [rmsnorm, layernorm, softmax, log_softmax])
+def test_split_rows_are_the_same_in_every_run(operation, gfx942):
+    x = np.random.default_rng().standard_normal((2, 65600 + 3)).astype(np.float32)
+    assert np.array_equal(operation(x), operation(x.copy()))

@@ -10,19 +10,24 @@ torch = pytest.importorskip("torch", reason="gradients are taken by PyTorch")
 import torch.nn.functional as F  # noqa: E402
 
 from flydsl_kernels.norm import (  # noqa: E402
+    QuantFormat,
     fused_add_layernorm,
     fused_add_rmsnorm,
+    fused_add_rmsnorm_quantised,
     layernorm,
+    layernorm_quantised,
     log_softmax,
     rmsnorm,
     softmax,
 )
+from flydsl_kernels.norm.ops.gradients import norm_gradients, softmax_gradient  # noqa: E402
+from flydsl_kernels.norm.ops.normalise import Norm  # noqa: E402
 
 U = 2.0**-24
 DEPTH = 45
 UNIT = {torch.float32: U, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
-# In part of a wave, in a wave, in a workgroup, looped over.
-SHAPES = [(5, 7), (21, 65), (3, 1000), (17, 4104), (2, 33003)]
+# In part of a wave, in a wave, in a workgroup, looped over, split among workgroups.
+SHAPES = [(5, 7), (21, 65), (3, 1000), (17, 4104), (2, 33003), (3, 65603)]
 
 
 def reference(name, x, other, w, b):
@@ -172,11 +177,42 @@ def test_operators_and_compiled_graphs(gfx942):
 
     _, y = program(x, w)
     assert torch.equal(y, rmsnorm(x, w))
-    names = {"rmsnorm", "layernorm", "softmax", "add_norm"}
+    names = {"rmsnorm", "layernorm", "softmax", "add_norm", "norm_quantised", "add_norm_quantised"}
     assert names <= set(dir(torch.ops.flydsl_norm))
-    torch.library.opcheck(torch.ops.flydsl_norm.rmsnorm.default, (x, w, 1e-6))
-    torch.library.opcheck(torch.ops.flydsl_norm.layernorm.default, (x, w, None, 1e-6))
-    torch.library.opcheck(torch.ops.flydsl_norm.softmax.default, (x, True))
+    operators, form = torch.ops.flydsl_norm, "float8_e4m3fn/128/float8_e8m0fnu"
+    for operator, arguments in (
+        (operators.rmsnorm, (x, w, 1e-6)),
+        (operators.layernorm, (x, w, None, 1e-6)),
+        (operators.softmax, (x, True)),
+        (operators.add_norm, (x, x.detach(), w, None, 1e-6, False)),
+        (operators.norm_gradients, (x.detach(), w, w, x.detach(), 1e-6, True)),
+        (operators.softmax_gradient, (x.detach(), x.detach(), False)),
+        (operators.norm_quantised, (x, w, w, None, 1e-6, True, "int8/0/float32")),
+        (operators.add_norm_quantised, (x, x.detach(), w, None, w, 1e-6, False, form)),
+    ):
+        torch.library.opcheck(operator.default, arguments)
+
+
+def test_quantised_operators_in_compiled_graphs(gfx942):
+    """The same results as outside of a graph; gradients pass through the sum alone."""
+    x, other, w = torch.randn(3, 200), torch.randn(3, 200, requires_grad=True), torch.randn(200)
+    form = QuantFormat("float8_e4m3", 128, "float8_e8m0fnu")
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def program(x, other, w):
+        small, scales, total = fused_add_rmsnorm_quantised(x, other, w, dtype=form, smooth=w)
+        return (*layernorm_quantised(x, w, w), small, scales, total * 2)
+
+    found = program(x, other, w)
+    plain = other.detach()
+    expected = [*layernorm_quantised(x, w, w)]
+    expected += fused_add_rmsnorm_quantised(x, plain, w, dtype=form, smooth=w)
+    for got, want in zip(found[:4], expected, strict=False):
+        assert got.dtype == want.dtype
+        assert torch.equal(got.view(torch.uint8), want.view(torch.uint8))
+        assert not got.requires_grad
+    found[4].sum().backward()
+    assert torch.equal(other.grad, torch.full_like(plain, 2.0))
 
 
 def test_outputs_and_tensors_that_need_no_gradient(gfx942):
@@ -193,6 +229,19 @@ def test_rows_beyond_two_gigabytes_of_stride(gfx942):
     base = torch.empty(stride * (rows - 1) + columns, dtype=torch.bfloat16)
     x = base.as_strided((rows, columns), (stride, 1))
     x.copy_(torch.randn(rows, columns))
+    near, wide = x.contiguous(), x.double()
+    for call in (rmsnorm, layernorm, softmax, log_softmax):
+        assert torch.equal(call(x), call(near))
     y = rmsnorm(x)
-    wanted = F.rms_norm(x.double(), (columns,), eps=1e-6)
+    wanted = F.rms_norm(wide, (columns,), eps=1e-6)
     assert bool(((y.double() - wanted).abs() <= 2.0**-7 * wanted.abs() + 1e-6).all())
+    for kind in ("int8", QuantFormat("int8", 128)):
+        found, plain = (layernorm_quantised(a, dtype=kind) for a in (x, near))
+        assert torch.equal(found[0], plain[0])
+        assert torch.equal(found[1], plain[1])
+    gradients = (norm_gradients(a, None, None, a, Norm(True, 1e-5))[0] for a in (x, near))
+    assert torch.equal(*gradients)
+    assert torch.equal(softmax_gradient(x, x, True), softmax_gradient(near, near, True))
+    # Written to, too.
+    assert torch.equal(fused_add_rmsnorm(near, x, residual_out=x)[1], x)
+    assert torch.equal(x, near + near)

@@ -25,6 +25,7 @@ __all__ = [
     "FEW_CHUNKS",
     "MAX_CHUNKS",
     "SOFTMAX_CHUNKS",
+    "SPLIT_ROWS",
     "ColumnPlan",
     "NormPlan",
     "QuantPlan",

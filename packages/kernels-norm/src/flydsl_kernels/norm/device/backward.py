@@ -85,7 +85,7 @@ def norm_backward_kernel(
     sums = [sum_of(wide, chunks), products] if plan.mean else [products]
     means = row_means(sum_row(sums, share), plan.mean, columns)
     out = [gradient(unit, g, means, scale, plan.mean) for unit, g in zip(units, wide, strict=True)]
-    store_share(share.start(DX), share, out)
+    store_share(share.start(DX), share, out, plan.weight and W.dtype is not DX.dtype)
 
 
 @flyc.jit

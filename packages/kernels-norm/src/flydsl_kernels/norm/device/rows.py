@@ -238,10 +238,10 @@ def store_part(start: Any, position: int, share: Share, value: Any) -> None:
         place_tail(start, share, value)
 
 
-def store_share(start: Any, share: Share, values: list[Any]) -> None:
-    """Store f32 values in the order of `load_share`, made of numbers of the row's type alone."""
+def store_share(start: Any, share: Share, values: list[Any], exact: bool = False) -> None:
+    """Store f32 values in the order of `load_share`; `exact` as for `narrowed`."""
     for position, value in enumerate(values):
-        store_part(start, position, share, narrowed(value, start.element, False))
+        store_part(start, position, share, narrowed(value, start.element, exact))
 
 
 def widened(parts: list[Any]) -> list[Any]:

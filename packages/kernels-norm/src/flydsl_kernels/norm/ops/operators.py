@@ -12,12 +12,18 @@ import torch
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.norm.ops.gradients import norm_gradients, softmax_gradient
 from flydsl_kernels.norm.ops.normalise import Norm, run_add_norm, run_norm
+from flydsl_kernels.norm.ops.quantised_operators import (
+    add_norm_quantised_operator,
+    norm_quantised_operator,
+)
 from flydsl_kernels.norm.ops.softmax_rows import run_softmax
 
 __all__ = [
     "add_norm_operator",
+    "add_norm_quantised_operator",
     "layernorm_operator",
     "norm_gradient_operator",
+    "norm_quantised_operator",
     "rmsnorm_operator",
     "softmax_gradient_operator",
     "softmax_operator",

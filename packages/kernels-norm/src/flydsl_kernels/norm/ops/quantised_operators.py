@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,32 +14,41 @@ from flydsl_kernels.norm.ops.quantise import Inputs, fake_quantised, run_quantis
 __all__ = ["add_norm_quantised_operator", "call_operator", "norm_quantised_operator"]
 
 Tensor = torch.Tensor
-Vectors = Sequence[Tensor | None]
-"""Weight, bias and smoothing factors."""
-Words = Sequence[str]
-"""Type, group and type of the scales of a `QuantFormat`."""
 
 
 def _norm_quantised(
-    x: Tensor, vectors: Vectors, eps: float, mean: bool, form: Words
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    smooth: Tensor | None,
+    eps: float,
+    mean: bool,
+    form: str,
 ) -> tuple[Tensor, Tensor]:
-    weight, bias, smooth = vectors
     given = Inputs(x, None, weight, bias, smooth)
     small, scales = run_quantised(given, Norm(mean, eps), _form(form))
     return small, scales
 
 
 def _add_norm_quantised(
-    x: Tensor, residual: Tensor, vectors: Vectors, eps: float, mean: bool, form: Words
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    smooth: Tensor | None,
+    eps: float,
+    mean: bool,
+    form: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    weight, bias, smooth = vectors
     given = Inputs(x, residual, weight, bias, smooth)
     small, scales, total = run_quantised(given, Norm(mean, eps), _form(form))
     return small, scales, total
 
 
-def _form(words: Words) -> QuantFormat:
-    return QuantFormat(words[0], int(words[1]), words[2])
+def _form(text: str) -> QuantFormat:
+    """Return the format that ``"dtype/group/scale_dtype"`` states."""
+    dtype, group, scale_dtype = text.split("/")
+    return QuantFormat(dtype, int(group), scale_dtype)
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
@@ -48,24 +56,27 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
 
 
 def _no_gradients(ctx: Any, *gradients: Any) -> Any:  # noqa: ARG001
-    return None, [None] * 3, None, None, None
+    return (None,) * 7
 
 
 def _through_sum(ctx: Any, small: Any, scales: Any, of_sum: Tensor) -> Any:  # noqa: ARG001
-    return of_sum, of_sum, [None] * 3, None, None, None
+    return of_sum, of_sum, *(None,) * 6
 
 
 norm_quantised_operator = register_op(
     "flydsl_norm::norm_quantised",
     _norm_quantised,
-    fake=lambda x, *rest: fake_quantised(x, _form(rest[-1])),
+    fake=lambda x, *rest: fake_quantised(x, _form(rest[-1]).resolved(x)),
     save=_save,
     backward=_no_gradients,
 )
 add_norm_quantised_operator = register_op(
     "flydsl_norm::add_norm_quantised",
     _add_norm_quantised,
-    fake=lambda x, *rest: (*fake_quantised(x, _form(rest[-1])), x.new_empty(x.shape)),
+    fake=lambda x, *rest: (
+        *fake_quantised(x, _form(rest[-1]).resolved(x)),
+        x.new_empty(x.shape),
+    ),
     save=_save,
     backward=_through_sum,
 )
@@ -73,9 +84,8 @@ add_norm_quantised_operator = register_op(
 
 def call_operator(given: Inputs, norm: Norm, form: QuantFormat) -> tuple[Any, ...]:
     """Call the operator for the inputs given."""
-    form = form.resolved(given.x)
-    vectors = [given.weight, given.bias, given.smooth]
-    rest = vectors, float(norm.eps), norm.mean, [form.dtype, str(form.group), form.scale_dtype]
+    text = f"{form.dtype}/{form.group}/{form.scale_dtype}"
+    rest = given.weight, given.bias, given.smooth, float(norm.eps), norm.mean, text
     if given.residual is None:
         return tuple(norm_quantised_operator(given.x, *rest))
     return tuple(add_norm_quantised_operator(given.x, given.residual, *rest))
