@@ -42,7 +42,7 @@ def test_every_element_belongs_to_exactly_one_thread(dtype, operands, few, rows)
             assert found == list(range(plan.lanes * plan.chunks)), "each place once"
             assert len(found) >= full
             assert not plan.whole or len(found) == full, "unmasked loads stay within the row"
-            assert plan.chunks * operands <= MAX_CHUNKS
+            assert plan.chunks <= (MAX_CHUNKS if operands == 1 else FEW_CHUNKS)
         assert not (plan.whole and rows % plan.rows), "rows past the last are masked"
 
 
@@ -53,10 +53,10 @@ def test_few_plans_serve_all_sizes():
 
 
 def test_rows_beyond_the_registers_are_looped_over():
-    assert not select_rows(RowProblem(64, 65536, "bfloat16")).looped
-    assert select_rows(RowProblem(64, 65536 + 8, "bfloat16")).looped
-    assert not select_rows(RowProblem(64, 32768, "float32")).looped
-    assert select_rows(RowProblem(64, 32768 + 4, "float32")).looped
+    assert not select_rows(RowProblem(64, 57344, "bfloat16")).looped
+    assert select_rows(RowProblem(64, 57344 + 8, "bfloat16")).looped
+    assert not select_rows(RowProblem(64, 28672, "float32")).looped
+    assert select_rows(RowProblem(64, 28672 + 4, "float32")).looped
 
 
 def test_few_long_rows_are_split_among_workgroups():

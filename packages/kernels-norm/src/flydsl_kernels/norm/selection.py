@@ -53,8 +53,9 @@ ROWS_OF_SLAB = 8
 FEW_CHUNKS = 4
 SOFTMAX_CHUNKS = 2
 """Softmax keeps f32 values of all of them at once."""
-MAX_CHUNKS = 8
-"""Vectors of a row that a thread keeps: 64 registers of f32 at 16-bit elements."""
+MAX_CHUNKS = 7
+"""Vectors of a row that a thread keeps: 56 registers of f32 at 16-bit elements. With one more, a
+thread of the largest workgroups would not have registers enough for weights beside them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,11 @@ import flydsl.expr as fx
 from flydsl.ext.coop import Operation, block_reduce
 from flydsl_kernels.norm.device.rows import Share
 
-__all__ = ["combine_row", "largest_of_row", "sum_of", "sum_row"]
+__all__ = ["combine_row", "largest_of_row", "smallest_of_row", "sum_of", "sum_row"]
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return fx.minnumf(a, b)
 
 
 def _larger(a: Any, b: Any) -> Any:
@@ -39,6 +43,11 @@ def sum_row(values: list[Any], share: Share) -> list[Any]:
 def largest_of_row(value: Any, share: Share) -> Any:
     """Return the maximum over the threads that share a row, or a part of it, NaN ignored."""
     return combine_row(value, Operation("maxnum", _larger, True), share)
+
+
+def smallest_of_row(value: Any, share: Share) -> Any:
+    """Return the minimum over the threads that share a row, or a part of it, NaN ignored."""
+    return combine_row(value, Operation("minnum", _smaller, True), share)
 
 
 def sum_of(parts: list[Any], chunks: int) -> Any:

@@ -27,7 +27,9 @@ __all__ = ["launch_norm", "load_columns", "normalise"]
 
 
 AHEAD = 2
-"""How many parts before its use a bias is loaded."""
+"""How many parts before its use a bias is loaded, and a weight of 32 bits."""
+EARLY = 4
+"""How many parts before its use a weight of 16 bits is loaded."""
 
 
 def load_columns(
@@ -61,8 +63,9 @@ def normalise(values: list[Any], share: Share, tensors: tuple[Any, Any, Any], pl
         plan: What to do.
     """
     weight, bias, result = tensors
-    # Loaded before the values are combined, so that the latencies overlap.
-    weights = load_columns(weight, share, plan.weight)
+    # The first ones before the values are combined, so that the latencies overlap.
+    early = AHEAD if weight.dtype is fx.Float32 or share.plan.chunks > EARLY else EARLY
+    weights = load_columns(weight, share, plan.weight, last=early)
     columns = column_count(result).to(fx.Float32)
     biases: list[Any] = []
 
@@ -72,12 +75,14 @@ def normalise(values: list[Any], share: Share, tensors: tuple[Any, Any, Any], pl
 
     values, _, scale, shift = centred(values, share, columns, plan, load_first_biases)
     start, exact = share.start(result), mixed(tensors, plan)
-    for position, (value, w) in enumerate(zip(values, weights, strict=True)):
+    for position, value in enumerate(values):
         in_order()
-        later = position + AHEAD
-        biases += load_columns(bias, share, plan.bias, first=later, last=later + 1)
+        at = position + early
+        weights += load_columns(weight, share, plan.weight, first=at, last=at + 1)
+        at = position + AHEAD
+        biases += load_columns(bias, share, plan.bias, first=at, last=at + 1)
         unit = fx.math.fma(value, scale, shift) if plan.mean else value * scale
-        out = narrowed(affine(unit, w, biases[position]), result.dtype, exact)
+        out = narrowed(affine(unit, weights[position], biases[position]), result.dtype, exact)
         store_part(start, position, share, out)
 
 

@@ -66,13 +66,14 @@ def centred(
         meanwhile()
         (squares,) = sum_row([squares], share)
         return values, fx.Float32(0.0), scale_of(ratio(squares, columns), norm.eps), fx.Float32(0.0)
-    (total,) = sum_row([sum_of(values, plan.chunks)], share)
-    middle = ratio(total, columns)
-    values = [blanked(value - middle, i, share) for i, value in enumerate(values)]
+    # The mean's opposite: two sums are one instruction on some targets, two differences are not.
+    (total,) = sum_row([-sum_of(values, plan.chunks)], share)
+    opposite = ratio(total, columns)
+    values = [blanked(value + opposite, i, share) for i, value in enumerate(values)]
     sums = [sum_of(values, plan.chunks), square_sum(values, plan.chunks)]
     meanwhile()
     left, squares = sum_row(sums, share)
     left = ratio(left, columns)
     variance = fx.max(ratio(squares, columns) - left * left, fx.Float32(0.0))
     scale = scale_of(variance, norm.eps)
-    return values, middle, scale, -left * scale
+    return values, -opposite, scale, -left * scale

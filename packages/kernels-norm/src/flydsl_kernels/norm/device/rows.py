@@ -131,7 +131,10 @@ def in_order() -> None:
 
 
 def opaque(vector: Any) -> Any:
-    """Return an f32 vector about whose origin the optimiser knows nothing."""
+    """Return an f32 vector about whose origin the optimiser is told nothing.
+
+    Its values are the thread's own: LLVM 22 fails on what is the same for all threads.
+    """
     kind = vector_alias(fx.Float32, (len(vector),))
     return fx.llvm.call_intrinsic("llvm.arithmetic.fence", kind, vector)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl_kernels.norm.device.combine import largest_of_row, sum_of, sum_row
+from flydsl_kernels.norm.device.combine import largest_of_row, smallest_of_row, sum_of, sum_row
 from flydsl_kernels.norm.device.parts import keep_part, read_parts
 from flydsl_kernels.norm.device.rows import (
     Share,
@@ -72,11 +72,12 @@ def softmax_kernel(X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]) 
         in_order()
         # Hidden, or LLVM would take the maxima before it widens, where there is no instruction.
         highest = fx.maxnumf(highest, largest_of(wide_again(part)))
-    top = largest_of_row(highest, share)
+    # The opposite: two sums are one instruction on some targets, two differences are not.
+    below = smallest_of_row(-highest, share)
     powers, total = [], fx.Float32(0.0)
     for part in parts:
         in_order()
-        power = exponential(again(part).to(fx.Float32) - top)
+        power = exponential(again(part).to(fx.Float32) + below)
         total = total + sum_of([power], isinstance(power, fx.Vector))
         powers.append(power)
     (total,) = sum_row([total], share)
@@ -85,7 +86,7 @@ def softmax_kernel(X: fx.Tensor, Y: fx.Tensor, plan: fx.Constexpr[SoftmaxPlan]) 
     for position, (part, power) in enumerate(zip(parts, powers, strict=True)):
         in_order()
         if fx.const_expr(plan.logarithm):
-            out = again(part).to(fx.Float32) - top - end
+            out = again(part).to(fx.Float32) + below - end
         else:
             out = power * end
         store_part(start, position, share, narrowed(out, Y.dtype, False))
