@@ -182,3 +182,28 @@ def test_the_rest_is_refused_or_compiles() -> None:
             pytest.raises((TargetError, UserError)),
         ):
             flyc.compile(_launch, a, a.copy(), what)
+
+
+@flyc.kernel
+def _sizes(out: fx.Tensor) -> None:
+    rocdl = fx.rocdl
+    found = [
+        rocdl.workgroup_dim_x(fx.Int32), rocdl.workgroup_dim_y(), rocdl.workgroup_dim_z(),
+        rocdl.grid_dim_x(), rocdl.grid_dim_y(), rocdl.grid_dim_z(fx.Int32),
+    ]  # fmt: skip
+    for k in fx.range_constexpr(6):
+        out[k] = found[k]
+
+
+@flyc.jit
+def _launch_sizes(out: fx.Tensor, x: fx.Int32) -> None:
+    _sizes(out).launch(grid=(2, x, 3), block=(x, 2, 1))
+
+
+def test_sizes() -> None:
+    out = np.zeros(6, np.int32)
+    with scope(FLYDSL_TARGET="gfx942"):
+        _launch_sizes(out, 5)
+    assert out.tolist() == [5, 2, 1, 2, 5, 3]
+    with scope(FLYDSL_TARGET="gfx942", COMPILE_ONLY=True), pytest.raises(UserError):
+        flyc.compile(_launch, out, out, lambda *_: fx.rocdl.grid_dim_x(fx.Float32))

@@ -90,6 +90,14 @@ from flydsl_rocdl.expr.scheduling import (
     wave_barrier,
 )
 from flydsl_rocdl.expr.scopes import SyncScope
+from flydsl_rocdl.expr.sizes import (
+    grid_dim_x,
+    grid_dim_y,
+    grid_dim_z,
+    workgroup_dim_x,
+    workgroup_dim_y,
+    workgroup_dim_z,
+)
 from flydsl_rocdl.expr.waits import (
     asyncmark,
     s_wait_asynccnt,
@@ -163,6 +171,9 @@ __all__ = [
     "ds_bpermute",
     "experimental",
     "get_buffer_rsrc",
+    "grid_dim_x",
+    "grid_dim_y",
+    "grid_dim_z",
     "iglp_opt",
     "inline_asm",
     "lane_id",
@@ -216,6 +227,9 @@ __all__ = [
     "wait_asyncmark",
     "wave_barrier",
     "wave_id",
+    "workgroup_dim_x",
+    "workgroup_dim_y",
+    "workgroup_dim_z",
 ]
 
 

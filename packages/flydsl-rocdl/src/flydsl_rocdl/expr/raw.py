@@ -15,10 +15,15 @@ from flydsl_rocdl.expr.lanes import (
     read_lane,
 )
 
-__all__ = ["ballot", "ds_bpermute", "readfirstlane", "readlane"]
+__all__ = ["ballot", "checked", "ds_bpermute", "readfirstlane", "readlane"]
 
 
-def _checked(name: str, result_type: object, value: Numeric) -> Numeric:
+def checked(name: str, result_type: object, value: Numeric) -> Numeric:
+    """Return `value` unless a result of another type was asked for.
+
+    Raises:
+        UserTypeError: It was.
+    """
     wanted = getattr(result_type, "ir_text", None) or str(result_type)
     if wanted != value.ir_text:
         raise UserTypeError(
@@ -32,19 +37,19 @@ def _checked(name: str, result_type: object, value: Numeric) -> Numeric:
 
 def readfirstlane(res: object, src: object) -> Numeric:
     """Return the value of the first active lane."""
-    return _checked("readfirstlane", res, read_first_lane(src))
+    return checked("readfirstlane", res, read_first_lane(src))
 
 
 def readlane(res: object, src: object, lane: object) -> Numeric:
     """Return the value of lane `lane`."""
-    return _checked("readlane", res, read_lane(src, lane))
+    return checked("readlane", res, read_lane(src, lane))
 
 
 def ds_bpermute(res: object, index: object, src: object) -> Numeric:
     """Return the value of the lane whose number is `index` / 4."""
-    return _checked("ds_bpermute", res, ds_bpermute_word(index, src))
+    return checked("ds_bpermute", res, ds_bpermute_word(index, src))
 
 
 def ballot(res: object, pred: object) -> Numeric:
     """Return one bit per active lane where `pred` holds."""
-    return _checked("ballot", res, ballot_lanes(pred))
+    return checked("ballot", res, ballot_lanes(pred))

@@ -212,3 +212,10 @@ def test_wave_matrix_operations_are_laid_out_for_the_architecture(tracing: Traci
 def test_buffer_copies_by_width() -> None:
     assert str(rocdl.BufferCopy128b()) == "buffer_copy<128,0>"
     assert str(rocdl.BufferCopy16b(cache_modifier=2)) == "buffer_copy<16,2>"
+
+
+def test_every_operation_of_the_rocdl_dialect_has_a_builder() -> None:
+    names = {getattr(item, "OPERATION_NAME", "") for item in vars(mlir.rocdl).values()}
+    names = {name.removeprefix("rocdl.").replace(".", "_") for name in names if "rocdl." in name}
+    assert len(names) > 300
+    assert [name for name in sorted(names) if not callable(getattr(rocdl, name))] == []
