@@ -93,16 +93,20 @@ class Place:
     scale: Any
 
 
-def _swizzled(key: Any, chunk: Any) -> Any:
-    """Return where a chunk of a token is in LDS, in elements."""
-    return (key * _CHUNKS + (chunk ^ (key % 4 + key // 8 % 2 * 4))) * _CHUNK
+def _in_lds(place: Place, key: Any, chunk: Any) -> Any:
+    """Return the pointer to one of the first eight chunks of a token in LDS.
+
+    Chunks that differ by a multiple of eight lie as far apart as in a row.
+    """
+    swizzle = key % 4 + key // 8 % 2 * 4
+    return place.tokens + (key * _CHUNKS + (chunk ^ swizzle)) * _CHUNK
 
 
-def _own_chunks(place: Place) -> list[tuple[Any, Any]]:
-    """Return the (key, chunk) that the thread moves in each step."""
-    threads = place.plan.waves * _LANES
-    numbers = [place.thread + turn * threads for turn in range(LATENT_STEP * _CHUNKS // threads)]
-    return [(number // _CHUNKS, number % _CHUNKS) for number in numbers]
+def _own_keys(place: Place) -> tuple[list[Any], Any]:
+    """Return the keys of which the thread moves chunks, and which of each eight chunks."""
+    keys = place.plan.waves * _LANES // 8
+    first = place.thread // 8
+    return [first + turn * keys for turn in range(LATENT_STEP // keys)], place.thread % 8
 
 
 def load_tokens(place: Place, first: Any) -> list[Any]:
@@ -113,34 +117,37 @@ def load_tokens(place: Place, first: Any) -> list[Any]:
     a, page = place.a, place.plan.problem.page
     vector = vector_alias(a.cache.dtype, (_CHUNK,))
     last = fx.max(place.length - 1, 0) // page
-    out = []
+    keys, chunk = _own_keys(place)
+    starts = []
     if page % LATENT_STEP == 0:
         number = fx.rocdl.read_first_lane((place.table + fx.min(first // page, last)).load())
         start = a.cache.iter + number.to(fx.Int64) * a.cache.stride[0]
         start = start + (first % page).to(fx.Int64) * a.cache.stride[1]
-        for key, chunk in _own_chunks(place):
-            offset = key.to(fx.Int64) * a.cache.stride[1] + chunk * _CHUNK
-            out.append((start + offset).load(vector))
-        return out
-    for key, chunk in _own_chunks(place):
-        token = first + key
-        number = (place.table + fx.min(token // page, last)).load()
-        start = a.cache.iter + number.to(fx.Int64) * a.cache.stride[0]
-        start = start + (token % page).to(fx.Int64) * a.cache.stride[1]
-        out.append((start + chunk * _CHUNK).load(vector))
-    return out
+        starts = [start + key.to(fx.Int64) * a.cache.stride[1] for key in keys]
+    else:
+        for key in keys:
+            token = first + key
+            number = (place.table + fx.min(token // page, last)).load()
+            start = a.cache.iter + number.to(fx.Int64) * a.cache.stride[0]
+            starts.append(start + (token % page).to(fx.Int64) * a.cache.stride[1])
+    return [
+        (start + chunk * _CHUNK + turn * 8 * _CHUNK).load(vector)
+        for start in starts
+        for turn in range(_CHUNKS // 8)
+    ]
 
 
 def store_tokens(place: Place, share: list[Any], first: Any) -> None:
     """Put loaded chunks into LDS; those of tokens past the sequence become zero."""
-    zero = fx.Vector.filled((_CHUNK,), 0.0, place.kind)
-    for (key, chunk), value in zip(_own_chunks(place), share, strict=True):
+    zero, turns = place.kind(0.0), _CHUNKS // 8
+    keys, chunk = _own_keys(place)
+    for index, key in enumerate(keys):
         there = first + key < place.length
-        kept = [
-            fx.arith.select(there, x, z)
-            for x, z in zip(exact16(value, place.kind), zero, strict=True)
-        ]
-        (place.tokens + _swizzled(key, chunk)).store(fx.Vector.from_elements(kept))
+        start = _in_lds(place, key, chunk)
+        for turn, value in enumerate(share[index * turns : (index + 1) * turns]):
+            items = exact16(value, place.kind)
+            kept = [fx.arith.select(there, item, zero) for item in items]
+            (start + turn * 8 * _CHUNK).store(fx.Vector.from_elements(kept))
 
 
 def _scores(place: Place, queries: list[list[Any]]) -> list[list[Any]]:
@@ -150,10 +157,11 @@ def _scores(place: Place, queries: list[list[Any]]) -> list[list[Any]]:
     out: list[list[Any]] = [[] for _ in queries]
     for block in range(LATENT_STEP // 16):
         key = place.row // 4 * _SPAN + 4 * block + place.row % 4
+        starts = [_in_lds(place, key, 4 * half + place.quarter) for half in range(2)]
         sums = [zero] * len(queries)
         for piece in range(MLA_WIDTH // 32):
-            chunk = 4 * piece + place.quarter
-            operand = (place.tokens + _swizzled(key, chunk)).load(vector)
+            turn, half = divmod(piece, 2)
+            operand = (starts[half] + turn * 8 * _CHUNK).load(vector)
             sums = [
                 multiply(operand, mine[piece], total, place.plan)
                 for mine, total in zip(queries, sums, strict=True)
@@ -167,10 +175,10 @@ def _weigh(place: Place, weights: list[Any], parts: list[list[Any]]) -> list[lis
     """Return per block of rows parts + Vᵀ Pᵀ of the step in LDS."""
     vector = vector_alias(place.kind, (_CHUNK,))
     out: list[list[Any]] = [[] for _ in parts]
+    keys = [place.quarter * _SPAN + key for key in range(_SPAN)]
+    starts = [_in_lds(place, key, place.row) for key in keys]
     for group in range(LATENT // (16 * _CHUNK)):
-        chunk = place.row + 16 * group
-        keys = [place.quarter * _SPAN + key for key in range(_SPAN)]
-        rows = [(place.tokens + _swizzled(key, chunk)).load(vector) for key in keys]
+        rows = [(start + group * 16 * _CHUNK).load(vector) for start in starts]
         for element in range(_CHUNK):
             operand = fx.Vector.from_elements([row[element] for row in rows])
             for found, own, weight in zip(out, parts, weights, strict=True):
@@ -179,7 +187,7 @@ def _weigh(place: Place, weights: list[Any], parts: list[list[Any]]) -> list[lis
     return out
 
 
-def step(place: Place, queries: Any, state: list[Any], first: Any, masked: bool) -> list[Any]:
+def step(place: Place, queries: Any, state: list[Any], first: Any) -> list[Any]:
     """Return the state after the step in LDS, which starts at key `first`.
 
     Args:
@@ -187,18 +195,14 @@ def step(place: Place, queries: Any, state: list[Any], first: Any, masked: bool)
         queries: Operands of the rows.
         state: Per block of rows: reference, sum, and the blocks of the result.
         first: First key of the step.
-        masked: Whether some rows do not see all of it.
     """
     problem = place.plan.problem
     scores = _scores(place, queries)
-    if masked:
-        lost = fx.Float32(float("-inf"))
-        keys = [first + place.quarter * _SPAN + key for key in range(_SPAN)]
-        for mine, row in zip(scores, place.rows, strict=True):
-            at = place.length - problem.queries + fx.min(row, place.plan.rows - 1) // problem.heads
-            mine[:] = [
-                fx.arith.select(key <= at, x, lost) for key, x in zip(keys, mine, strict=True)
-            ]
+    lost = fx.Float32(float("-inf"))
+    keys = [first + place.quarter * _SPAN + key for key in range(_SPAN)]
+    for mine, row in zip(scores, place.rows, strict=True):
+        at = place.length - problem.queries + fx.min(row, place.plan.rows - 1) // problem.heads
+        mine[:] = [fx.arith.select(key <= at, x, lost) for key, x in zip(keys, mine, strict=True)]
     state = [
         raised_rows(column, largest_of(mine)) for column, mine in zip(state, scores, strict=True)
     ]
@@ -219,7 +223,6 @@ def step(place: Place, queries: Any, state: list[Any], first: Any, masked: bool)
 def passes(place: Place, queries: Any, state: list[Any], span: tuple[Any, Any]) -> Any:
     """Return the state after the keys from span[0] to span[1], the next ones loaded meanwhile."""
     begin, end = span
-    whole = place.length - place.plan.problem.queries + 1
     share = load_tokens(place, begin)
     for first in range(begin, end, LATENT_STEP):
         fx.gpu.barrier()
@@ -227,10 +230,7 @@ def passes(place: Place, queries: Any, state: list[Any], span: tuple[Any, Any]) 
         fx.gpu.barrier()
         after = first + LATENT_STEP
         share = load_tokens(place, fx.arith.select(after < end, after, first))
-        if after <= whole:
-            state = step(place, queries, state, first, False)
-        else:
-            state = step(place, queries, state, first, True)
+        state = step(place, queries, state, first)
     return state
 
 
