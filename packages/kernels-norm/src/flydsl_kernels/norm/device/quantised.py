@@ -20,6 +20,7 @@ from flydsl_kernels.norm.device.rows import (
     Share,
     affine,
     column_count,
+    in_order,
     load_share,
     own_share,
     store_part,
@@ -33,7 +34,7 @@ from flydsl_kernels.norm.device.scales import (
     present,
     reduced,
 )
-from flydsl_kernels.norm.selection import QuantPlan
+from flydsl_kernels.norm.selection import FEW_CHUNKS, QuantPlan
 
 __all__ = ["launch_quantised"]
 
@@ -47,13 +48,18 @@ def normalised(t: Operands, share: Share, plan: QuantPlan) -> list[Any]:
         values = widened(load_share(share.start(t.x), share))
     columns = column_count(t.x).to(fx.Float32)
     values, _, scale, shift = centred(values, share, columns, norm)
-    weights = load_columns(t.weight, share, norm.weight)
-    biases = load_columns(t.bias, share, norm.bias)
-    factors = load_columns(t.smooth, share, plan.smooth)
+    vectors = ((t.weight, norm.weight), (t.bias, norm.bias), (t.smooth, plan.smooth))
+    # One part ahead, where there are registers for it.
+    ahead = int(share.plan.chunks <= FEW_CHUNKS)
+    loaded = [load_columns(source, share, wanted, last=ahead) for source, wanted in vectors]
     out = []
-    for value, w, b, f in zip(values, weights, biases, factors, strict=True):
+    for position, value in enumerate(values):
+        in_order()
+        for parts, (source, wanted) in zip(loaded, vectors, strict=True):
+            at = position + ahead
+            parts.extend(load_columns(source, share, wanted, first=at, last=at + 1))
         unit = fx.math.fma(value, scale, shift) if norm.mean else value * scale
-        out.append(affine(unit, w, b, f))
+        out.append(affine(unit, *(parts[position] for parts in loaded)))
     return out
 
 
