@@ -28,6 +28,23 @@ def run(tile, arch, layout="nt", row=128, name="bfloat16"):
     return reports[0]
 
 
+@pytest.mark.parametrize(("layout", "extents", "tile"), [
+    ("nt", (70, 136, 200), (64, 128, 64, 2, 2)), ("nn", (17, 72, 328), (16, 64, 64, 1, 4)),
+    ("tt", (72, 136, 256), (64, 128, 64, 2, 2)),
+])  # fmt: skip
+def test_loads_into_local_data_share(layout, extents, tile):
+    """Of both operands, or of one beside another that is transposed in registers."""
+    random = np.random.default_rng()
+    m, n, k = extents
+    a, b = operand(random, (m, k), "bfloat16"), operand(random, (k, n), "bfloat16")
+    given = [a if layout[0] == "n" else a.T.copy(), b if layout[1] == "n" else b.T.copy()]
+    with config.scope(FLYDSL_TARGET="gfx950"), flydsl_emu.sanitize():
+        got = gemm(
+            *given, layout=layout, config=GemmConfig(*tile, direct=True), out_dtype="float32"
+        )
+    check(got, *product(a, b, After(), "float32"))
+
+
 def legal_tiles():
     """Return (architecture, tile) of shipped tiles with rows of 64 bytes, where that is legal."""
     for arch in ("gfx942", "gfx1201"):

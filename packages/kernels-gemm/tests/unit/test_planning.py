@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -83,6 +84,18 @@ def test_tiles_that_span_too_much_are_refused():
     with pytest.raises(ConfigError, match="no configuration is legal"):
         plan_gemm(GemmProblem(64, 64, 64, a=far), "gfx942")
     assert plan_gemm(GemmProblem(8, 64, 64, a=far), "gfx942").best
+
+
+@pytest.mark.parametrize(("arch", "problem", "rule"), [
+    ("gfx942", {}, "an architecture that has them"),
+    ("gfx950", {"k": 300}, "rows of A of whole 16 bytes"),
+    ("gfx950", {"a": Operand(False), "b": Operand(False)}, "an operand whose k is contiguous"),
+])  # fmt: skip
+def test_loads_into_lds_need_what_they_need(arch, problem, rule):
+    values = {"m": 300, "n": 300, "k": 320, **problem}
+    with pytest.raises(ConfigError, match=rule) as caught:
+        derive(GemmProblem(**values), KNOWN[arch], replace(GOOD, direct=True))
+    assert caught.value.code == "FLY-C927"
 
 
 def test_blocks_of_scales_bound_tiles():

@@ -22,6 +22,7 @@ class GemmConfig:
         split_k: Workgroups that share a tile of C, each with a part of K; their sums are added in
             a second launch, always in the same order.
         group_m: Tiles along M that are walked together, so that neighbours share rows of B in L2.
+        direct: Load operands whose k is contiguous from memory into LDS, not through registers.
     """
 
     tile_m: int
@@ -31,6 +32,7 @@ class GemmConfig:
     waves_n: int
     split_k: int = 1
     group_m: int = 8
+    direct: bool = False
 
     @property
     def waves(self) -> int:
@@ -54,6 +56,7 @@ class OperandPlan:
         values: Results of a lane in one tile.
         interleaved: Whether results of lane groups alternate (`MatrixCore.interleaved`).
         ragged: Whether the last tile along k is not full.
+        direct: Whether loads go into LDS, not through registers.
     """
 
     rows: int
@@ -67,6 +70,7 @@ class OperandPlan:
     values: int = 4
     interleaved: bool = False
     ragged: bool = True
+    direct: bool = False
 
     @property
     def row_bytes(self) -> int:

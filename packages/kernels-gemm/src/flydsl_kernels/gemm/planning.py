@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from flydsl.errors import ConfigError, UserTypeError
 from flydsl_kernels.gemm.device_figures import DeviceFigures, figures_of
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
-from flydsl_kernels.gemm.instruction import MatrixCore, core_for
+from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.problem import GemmProblem
 from flydsl_kernels.gemm.rules import broken_rules, lds_bytes, registers
@@ -156,7 +156,7 @@ def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
     core = core_for(facts, problem.dtype, problem.b_dtype)
     found = []
     first = None
-    for config in _configs(problem, split_k):
+    for config in _configs(problem, facts, split_k):
         broken = next(broken_rules(problem, facts, core, config), None)
         if broken is None:
             found.append(_predicted(problem, facts, core, config))
@@ -172,7 +172,7 @@ def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
     return GemmChoice(problem, arch, tuple(found))
 
 
-def _configs(problem: GemmProblem, split_k: int | None) -> Iterator[GemmConfig]:
+def _configs(problem: GemmProblem, facts: ArchFacts, split_k: int | None) -> Iterator[GemmConfig]:
     size = FORMATS[problem.dtype].bytes
     for tile_m, tile_n, waves_m, waves_n in TILES:
         for row in _ROWS:
@@ -181,7 +181,10 @@ def _configs(problem: GemmProblem, split_k: int | None) -> Iterator[GemmConfig]:
             for split in _SPLITS if split_k is None else (split_k,):
                 if split > 1 and split > steps // 2 and split_k is None:
                     continue
-                yield replace(plain, split_k=split)
+                config = replace(plain, split_k=split)
+                yield config
+                if PIECE in facts.lds_dma_bytes:
+                    yield replace(config, direct=True)
 
 
 def _predicted(
@@ -199,8 +202,10 @@ def _predicted(
     each = -(-groups // device.units)
     together = min(resident, each)
     per_simd = max(1.0, together * config.waves / device.simds)
-    step = max(together * work * (1 + _ALONE / per_simd), _LATENCY)
-    if step == _LATENCY:
+    # Loads through registers run one step further ahead than loads into LDS.
+    latency = _LATENCY if config.direct else _LATENCY / 1.5
+    step = max(together * work * (1 + _ALONE / per_simd), latency)
+    if step == latency:
         bound = "latency"
     busy = -(-each // together) * (steps * step + _FILL)
     memory = _traffic(problem, config) / device.bandwidth
@@ -228,6 +233,8 @@ def _step_seconds(
     row = config.tile_k * size
     read = (config.tile_m * config.waves_n + config.tile_n * config.waves_m) * row
     written = (config.tile_m + config.tile_n) * row
+    if config.direct:
+        read -= written // 4  # no instructions that write
     lds = (read + written) / (device.lds_bytes * device.clock)
     loads = written / (_CACHE_BYTES * device.clock)
     return max((products, "products"), (lds, "lds"), (loads, "loads"))

@@ -67,11 +67,17 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         line=facts.lds.banks * facts.lds.bank_bytes // PIECE,
         values=core.values,
         ragged=problem.k % config.tile_k != 0,
+        direct=config.direct and problem.a.k_major,
     )
     b = replace(
-        a, rows=config.tile_n, k_major=problem.b.k_major, vector=problem.b_vector,
-        spread=spread, interleaved=core.interleaved,
-    )  # fmt: skip
+        a,
+        rows=config.tile_n,
+        k_major=problem.b.k_major,
+        vector=problem.b_vector,
+        spread=spread,
+        interleaved=core.interleaved,
+        direct=config.direct and problem.b.k_major,
+    )
     split = config.split_k > 1
     block = SCALE_BLOCK if problem.scaling.a == "block" else 0
     epilogue = EpiloguePlan() if split else _epilogue(problem)
@@ -109,6 +115,8 @@ def broken_rules(
     yield from _k_rules(problem, core, config)
     yield from _cover_rules(problem, core, config)
     yield from _memory_rules(problem, facts, core, config)
+    if config.direct:
+        yield from _direct_rules(problem, facts)
 
 
 def _shape_rules(facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
@@ -177,8 +185,13 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
     tiles_m, tiles_n = config.tile_m // config.waves_m // 16, config.tile_n // config.waves_n // 16
     sums = tiles_m * tiles_n * core.values
     fragments = (tiles_m + tiles_n) * core.reads * 4
-    staged = lds_bytes(problem, config) // 2 // (
-        config.waves * core.wave) // 4  # fmt: skip
+    size = FORMATS[problem.dtype].bytes
+    sides = ((config.tile_m, problem.a), (config.tile_n, problem.b))
+    staged = sum(
+        rows * config.tile_k * size // (config.waves * core.wave) // 4
+        for rows, operand in sides
+        if not (config.direct and operand.k_major)
+    )
     blocks = sums if problem.scaling.a == "block" else 0
     return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD
 
@@ -222,3 +235,23 @@ def _reaches(problem: GemmProblem, config: GemmConfig) -> Iterator[tuple[str, in
     rows = min(config.tile_m, problem.m)
     leading = problem.n if config.split_k > 1 else problem.c.leading or problem.n
     yield "C", (rows * leading + config.tile_n) * width
+
+
+def _direct_rules(problem: GemmProblem, facts: ArchFacts) -> Iterator[_Broken]:
+    if PIECE not in facts.lds_dma_bytes:
+        yield _Broken(
+            "FLY-C927", "loads of 16 bytes into LDS need an architecture that has them",
+            facts.name, "direct=False",
+        )  # fmt: skip
+    sides = (("A", problem.a, problem.a_vector), ("B", problem.b, problem.b_vector))
+    for name, operand, vector in sides:
+        if operand.k_major and vector < PIECE:
+            yield _Broken(
+                "FLY-C927", f"loads into LDS need rows of {name} of whole 16 bytes",
+                f"loads of {vector} bytes", "direct=False",
+            )  # fmt: skip
+    if not (problem.a.k_major or problem.b.k_major):
+        yield _Broken(
+            "FLY-C927", "loads into LDS need an operand whose k is contiguous", "neither",
+            "direct=False",
+        )  # fmt: skip

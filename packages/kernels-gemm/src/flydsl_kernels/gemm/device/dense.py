@@ -16,7 +16,7 @@ from flydsl_kernels.gemm.device.block_scales import factors, scaled
 from flydsl_kernels.gemm.device.epilogue import Extras, Finish, corner, deliver
 from flydsl_kernels.gemm.device.multiply import fragment, multiply
 from flydsl_kernels.gemm.device.order import spot
-from flydsl_kernels.gemm.device.staging import Operand, fetch, place, start
+from flydsl_kernels.gemm.device.staging import Operand, bring, fetch, place, start
 from flydsl_kernels.gemm.plan import GemmPlan
 
 __all__ = ["compute", "launch_dense", "operands"]
@@ -82,20 +82,25 @@ def accumulate(
     size = plan.a.rows * plan.a.chunks
     both = size + plan.b.rows * plan.b.chunks
     tile_k = plan.a.tile_k
-    from_a, from_b = start(a), start(b)
-    ahead_a, ahead_b = fetch(a, begin, from_a), fetch(b, begin, from_b)
-    place(a, ahead_a, fx.Int32(0))
-    place(b, ahead_b, fx.Int32(size))
-    ahead_a, ahead_b = fetch(a, begin + tile_k, from_a), fetch(b, begin + tile_k, from_b)
+    pipe = fx.rocdl.pipeline()
+    sides = ((a, start(a), 0), (b, start(b), size))
+    ahead = [first(operand, begin, offsets, at) for operand, offsets, at in sides]
+    if fx.const_expr(plan.a.direct or plan.b.direct):
+        pipe.commit()
     acc = blank(plan, plan.core.integer and not plan.block)
     here = fx.Int32(0)
     for k in range(begin, a.k, tile_k):
-        fx.rocdl.lds_barrier()
+        if fx.const_expr(plan.a.direct or plan.b.direct):
+            pipe.wait()
+        else:
+            fx.rocdl.lds_barrier()
         there = both - here
-        place(a, ahead_a, there)
-        place(b, ahead_b, there + size)
-        ahead_a = fetch(a, k + 2 * tile_k, from_a)
-        ahead_b = fetch(b, k + 2 * tile_k, from_b)
+        ahead = [
+            following(operand, k, offsets, there + at, items)
+            for (operand, offsets, at), items in zip(sides, ahead, strict=True)
+        ]
+        if fx.const_expr(plan.a.direct or plan.b.direct):
+            pipe.commit()
         if fx.const_expr(plan.block):
             rows, columns = factors(plan, finish, wave.m, wave.beside, k)
             part = product(plan, a, b, wave, here, blank(plan, plan.core.integer))
@@ -104,6 +109,25 @@ def accumulate(
             acc = product(plan, a, b, wave, here, acc)
         here = there
     return acc
+
+
+def first(operand: Operand, k: Any, offsets: list[Any], at: int) -> list[Any]:
+    """Bring the first tile to LDS, and return what is loaded of the second: nothing if direct."""
+    if operand.plan.direct:
+        bring(operand, k, offsets, fx.Int32(at))
+        return []
+    place(operand, fetch(operand, k, offsets), fx.Int32(at))
+    return fetch(operand, k + operand.plan.tile_k, offsets)
+
+
+def following(operand: Operand, k: Any, offsets: list[Any], at: Any, items: list[Any]) -> list[Any]:
+    """Bring the tile after that of column `k` to LDS, and return what is loaded of the next."""
+    tile_k = operand.plan.tile_k
+    if operand.plan.direct:
+        bring(operand, k + tile_k, offsets, at)
+        return []
+    place(operand, items, at)
+    return fetch(operand, k + 2 * tile_k, offsets)
 
 
 def blank(plan: GemmPlan, integer: bool) -> list[list[Any]]:

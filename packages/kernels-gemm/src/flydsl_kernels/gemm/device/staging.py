@@ -14,11 +14,11 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.gemm.device.transposing import transposed
-from flydsl_kernels.gemm.device.windows import load_words, wide, window
+from flydsl_kernels.gemm.device.windows import OUTSIDE, load_words, wide, window
 from flydsl_kernels.gemm.instruction import PIECE
 from flydsl_kernels.gemm.plan import OperandPlan
 
-__all__ = ["Operand", "fetch", "key", "lds_row", "natural_row", "piece", "place", "start"]
+__all__ = ["Operand", "bring", "fetch", "key", "lds_row", "natural_row", "piece", "place", "start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,40 @@ def fetch(operand: Operand, k: Any, offsets: list[Any]) -> list[Any]:
         for offset in offsets
         for j in range(PIECE // plan.element_bytes)
     ]
+
+
+@flyc.jit
+def bring(operand: Operand, k: Any, offsets: list[Any], buffer: Any) -> None:
+    """Load the tile at column `k` into LDS without registers; it arrives some time later.
+
+    Args:
+        operand: The operand, whose k is contiguous.
+        k: Column of A.
+        offsets: What `start` returned.
+        buffer: Where the tile begins in LDS, in pieces.
+    """
+    if fx.const_expr(operand.plan.partial):
+        if fx.thread_idx.x < operand.plan.items:
+            _bring(operand, k, offsets, buffer)
+    else:
+        _bring(operand, k, offsets, buffer)
+
+
+def _bring(operand: Operand, k: Any, offsets: list[Any], buffer: Any) -> None:
+    plan = operand.plan
+    source = _window(operand, k)
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int8)
+    whole = fx.make_layout(PIECE, 1)
+    left = None
+    if plan.ragged:
+        left = fx.min(operand.k - k, fx.Int32(plan.tile_k)) * plan.element_bytes
+    for turn, offset in enumerate(offsets):
+        limit = _limit(plan, turn, left)
+        at = offset
+        if limit is not None:
+            at = fx.arith.select(limit > 0, offset, fx.Int32(OUTSIDE))
+        target = fx.recast_iter(fx.Int8, operand.lds + (buffer + _item(plan, turn)))
+        fx.copy_atom_call(atom, fx.make_view(source + at, whole), fx.make_view(target, whole))
 
 
 def _limit(plan: OperandPlan, turn: int, left: Any) -> Any:
