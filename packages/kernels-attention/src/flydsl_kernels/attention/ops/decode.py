@@ -19,6 +19,7 @@ __all__ = [
     "decode_queries",
     "part_slots",
     "run_decode",
+    "work_arrays",
 ]
 
 LOG2_E = 1.0 / math.log(2.0)
@@ -178,13 +179,7 @@ def run_decode(
     arrays.check_dtype(cache[1], (arrays.dtype_name(cache[0]),), "value_cache")
     kv_heads, page = _pages(cache[0], options.cache_layout)
     widths = _widths(*cache, options.cache_layout)
-    if kv_heads < 1 or heads % kv_heads:
-        raise UserValueError(
-            "every head of the cache serves the same number of heads of queries",
-            code="FLY-U966",
-            value=f"{heads} and {kv_heads}",
-            allowed="a multiple of the cache's heads",
-        )
+    _check_heads(heads, kv_heads)
     arrays.check_shape(queries, (count, length, heads, widths[0]), "q")
     scale_k, scale_v, per_token = _scales(scales, q, (int(cache[0].shape[0]), kv_heads, page))
     problem = DecodeProblem(
@@ -202,12 +197,7 @@ def run_decode(
     plan = select_decode(problem, False)
     least = max(WAVES * plan.step, _LEAST_KEYS)
     slots = part_slots(options, count, kv_heads, -(-int(table.shape[1]) * page // least))
-    work = Work(
-        lengths,
-        arrays.empty((count + 1,), "int32", q),
-        arrays.empty((slots, 2), "int32", q),
-        arrays.empty((1,), "int32", q),
-    )
+    work = Work(lengths, *work_arrays(count, slots, q))
     left = 0 if options.window is None else int(options.window)
     launch_work(work, left, least, problem.queries, plan.step, problem.window, stream)
     parts = arrays.empty((slots, kv_heads, plan.rows, widths[1]), "float32", q)
@@ -225,6 +215,27 @@ def run_decode(
         stream,
     )
     return result, lse
+
+
+def _check_heads(heads: int, kv_heads: int) -> None:
+    """Check that heads of queries share those of the cache evenly.
+
+    Raises:
+        UserValueError: They do not.
+    """
+    if kv_heads < 1 or heads % kv_heads:
+        raise UserValueError(
+            "every head of the cache serves the same number of heads of queries",
+            code="FLY-U966",
+            value=f"{heads} and {kv_heads}",
+            allowed="a multiple of the cache's heads",
+        )
+
+
+def work_arrays(sequences: int, slots: int, like: Any) -> list[Any]:
+    """Return new arrays for the list of parts: starts, items, size."""
+    shapes: list[tuple[int, ...]] = [(sequences + 1,), (slots, 2), (1,)]
+    return [arrays.empty(shape, "int32", like) for shape in shapes]
 
 
 def decode_queries(q: Any) -> Any:

@@ -15,6 +15,7 @@ from flydsl_kernels.attention.ops.decode import (
     decode_output,
     decode_queries,
     part_slots,
+    work_arrays,
 )
 
 __all__ = ["run_latent"]
@@ -95,12 +96,7 @@ def run_latent(
     if not (count and length and heads):
         return result, lse
     slots = part_slots(options, count, 1, -(-int(table.shape[1]) * problem.page // _LEAST_KEYS))
-    work = Work(
-        lengths,
-        arrays.empty((count + 1,), "int32", q),
-        arrays.empty((slots, 2), "int32", q),
-        arrays.empty((1,), "int32", q),
-    )
+    work = Work(lengths, *work_arrays(count, slots, q))
     launch_work(work, 0, _LEAST_KEYS, problem.queries, LATENT_STEP, False, stream)
     parts = arrays.empty((slots, 1, heads * length, LATENT), "float32", q)
     sums = arrays.empty((2, slots, 1, heads * length), "float32", q)
