@@ -127,7 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--format", action="append", choices=list(FORMATS))
     parser.add_argument("--target", action="append", help="default: gfx942 and gfx950")
     parser.add_argument("--unit", type=int, default=64, help="entries of a tile")
-    parser.add_argument("--tiles", type=int, default=2, help="blocks of 16 channels of a wave")
+    parser.add_argument(
+        "--tiles",
+        type=int,
+        default=2,
+        help="blocks of 16 channels of a wave, as many of gates; the second product has twice",
+    )
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
@@ -136,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for numbers in options.format or FORMATS:
             if target != "gfx942" or FORMATS[numbers].family == "mfma":
                 for name in ("gemm1", "gemm2"):
-                    shape = options.unit, options.tiles
+                    shape = options.unit, options.tiles * (1 if name == "gemm1" else 2)
                     figures = measure(name, numbers, target, shape, options.repeats)
                     found.append(figures)
                     print(", ".join(f"{k} {_shown(v)}" for k, v in figures.items()

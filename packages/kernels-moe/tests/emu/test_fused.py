@@ -25,6 +25,7 @@ from flydsl_kernels.moe import (
     prepare_experts,
     topk_gating,
 )
+from flydsl_kernels.moe.ops import fused as fused_module
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight, preshuffle_b
 
 EVERY = [(arch, name) for arch, names in FORMATS.items() for name in names]
@@ -149,6 +150,12 @@ def test_tokens_experts_and_slots(tokens, experts, slots, name):
 @pytest.mark.parametrize("options", [{"atomic": True}, {"early_weights": True}, {"unit": 64}])
 def test_options(options):
     run("bf16", "gfx942", (17, 4, 3, 128, 64), **options)
+
+
+def test_more_tokens_than_one_launch_takes(monkeypatch):
+    monkeypatch.setattr(fused_module, "tokens_at_once", lambda *_: 7)
+    run("bf16", "gfx942", (17, 4, 2, 64, 32))
+    run("bf16", "gfx942", (17, 4, 2, 64, 32), atomic=True)
 
 
 def test_experts_elsewhere_count_as_zero():

@@ -46,6 +46,8 @@ class Tile:
         first: First entry.
         expert: The expert.
         blocks: Number of the first block of 16 channels of the wave, for gate and gated ones.
+        each: Numbers of all of the wave's blocks, those past the last one replaced by it: nothing
+            depends on how the hardware bounds uniform offsets.
         lane: The lane's number in its wave.
         lds: Local data share, in units of 16 bytes.
         a: Descriptor of the activations.
@@ -62,6 +64,7 @@ class Tile:
     first: Any
     expert: Any
     blocks: Any
+    each: Any
     lane: Any
     lds: Any
     a: Any
@@ -120,6 +123,8 @@ def own_tile(data: Any, order: Any, sizes: Any, plan: GemmPlan) -> Tile:
     expert = fx.rocdl.read_first_lane((order.experts.iter + fx.block_idx.y).load())
     block = (fx.block_idx.x * 4 + wave) * plan.tiles
     blocks = [block + half * sizes.half_blocks for half in range(plan.halves)]
+    last = sizes.half_blocks * plan.halves - 1
+    each = [fx.min(first_ + n, last) for first_ in blocks for n in range(plan.tiles)]
     pieces = numbers.pieces
     lines = THREADS // pieces
     passes = max(1, plan.tile_m // lines)
@@ -147,8 +152,8 @@ def own_tile(data: Any, order: Any, sizes: Any, plan: GemmPlan) -> Tile:
     base = data.w.iter + expert.to(fx.Int64) * sizes.expert_bytes
     w = scale_records(base, sizes.expert_bytes)
     a = scale_records(data.x.iter, sizes.a_bytes)
-    tile = Tile(plan, sizes, first, expert, blocks, lane, lds, a, rows, places, piece * 16, reads,
-                w, None)  # fmt: skip
+    tile = Tile(plan, sizes, first, expert, blocks, each, lane, lds, a, rows, places, piece * 16,
+                reads, w, None)  # fmt: skip
     return tile if numbers.w_scale in ("none", "channel") else with_scales(tile, data, order)
 
 
@@ -160,9 +165,10 @@ def with_scales(tile: Tile, data: Any, order: Any) -> Tile:
     )
     places: dict[str, Any] = {"w": w}
     if numbers.w_scale == "block":
-        places["tiles"] = [block // 8 * sizes.scale_pitch for block in tile.blocks]
+        firsts = tile.each[:: plan.tiles]
+        places["tiles"] = [block // 8 * sizes.scale_pitch for block in firsts]
     else:
-        each = [block + tile_ for block in tile.blocks for tile_ in range(plan.tiles)]
+        each = tile.each
         if numbers.w_scale == "group":
             places["lane"] = tile.lane % 16 * 4
             places["tiles"] = [block * 64 for block in each]
@@ -208,17 +214,15 @@ def read_rows(chunk: int, column: int, slot: int, tile: Tile) -> list[Any]:
 
 def load_weights(step: Any, tile: Tile) -> list[list[Any]]:
     """Load the lane's weights of a step: for each block of channels its pieces."""
-    plan, numbers = tile.plan, tile.plan.numbers
+    numbers = tile.plan.numbers
     out = []
     offset = tile.lane * numbers.load_bytes
-    for block in tile.blocks:
-        for number in range(plan.tiles):
-            base = (block + number) * tile.sizes.block_bytes + step * numbers.weight_tile
-            out.append([
-                load_words(tile.w, offset + load * 64 * numbers.load_bytes, base,
-                           numbers.load_bytes)
-                for load in range(numbers.loads)
-            ])  # fmt: skip
+    for block in tile.each:
+        base = block * tile.sizes.block_bytes + step * numbers.weight_tile
+        out.append([
+            load_words(tile.w, offset + load * 64 * numbers.load_bytes, base, numbers.load_bytes)
+            for load in range(numbers.loads)
+        ])  # fmt: skip
     return out
 
 
@@ -273,8 +277,10 @@ def scales_of(step: Any, tile: Tile) -> list[Any]:
 def advance(step: Any, slot: int, state: Any, tile: Tile) -> Any:
     """Multiply a step while the next one is on its way."""
     sums, weights, scales = state
-    rows = load_rows(step + 1, tile)
-    following = load_weights(step + 1, tile), scales_of(step + 1, tile)
+    # After the last step it is loaded once more, and not used.
+    later = fx.min(step + 1, tile.sizes.steps - 1)
+    rows = load_rows(later, tile)
+    following = load_weights(later, tile), scales_of(later, tile)
     sums = multiply_step(sums, weights, scales, slot, tile)
     place_rows(rows, 1 - slot, tile)
     fx.rocdl.lds_barrier()
@@ -305,7 +311,10 @@ def grouped_kernel(
 ) -> None:
     """Write the products of entries with their experts' weights."""
     plan = for_target(plan)
-    if fx.block_idx.y * plan.tile_m < order.valid.iter.load():
+    expert = (order.experts.iter + fx.block_idx.y).load()
+    # An order of more experts than there are weights would lead outside of them.
+    inside = (expert >= 0) & (expert < sizes.experts)
+    if inside & (fx.block_idx.y * plan.tile_m < order.valid.iter.load()):
         tile = own_tile(data, order, sizes, plan)
         finish(product(tile), tile, data, order)
 

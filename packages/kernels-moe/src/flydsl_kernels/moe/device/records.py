@@ -50,6 +50,7 @@ class Sizes(fx.Struct):
     Attributes:
         tokens: Number of tokens.
         slots: Experts per token.
+        experts: Number of experts here.
         steps: Steps along K.
         row_bytes: Bytes of a row of activations.
         a_bytes: Bytes of all activations, below 2^32.
@@ -66,6 +67,7 @@ class Sizes(fx.Struct):
 
     tokens: fx.Int32
     slots: fx.Int32
+    experts: fx.Int32
     steps: fx.Int32
     row_bytes: fx.Int32
     a_bytes: fx.Int64

@@ -10,10 +10,12 @@ from flydsl.ext import arrays
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.compiled import compiling
+from flydsl_kernels.moe.ops.grouped import MOST_BYTES
 from flydsl_kernels.moe.ops.products import moe_gemm1, moe_gemm2
 from flydsl_kernels.moe.ops.quantised import moe_quantise
 from flydsl_kernels.moe.ops.sorting import moe_sort
 from flydsl_kernels.moe.plans import Activation
+from flydsl_kernels.moe.problem import MAX_TOKENS
 
 __all__ = ["FusedOptions", "fused_moe", "run_fused", "unit_for"]
 
@@ -69,6 +71,14 @@ def _converted(x: Any, name: str) -> Any:
     return x.astype(arrays.empty((0,), name, x).dtype)
 
 
+def tokens_at_once(experts: tuple[ExpertWeights, ExpertWeights], slots: int) -> int:
+    """Return how many tokens one launch of each product takes; see `MOST_BYTES`."""
+    most = MAX_TOKENS
+    for layer in experts:
+        most = min(most, MOST_BYTES // (slots * (layer.k * layer.numbers.bits // 8 + 16)))
+    return max(1, most)
+
+
 def run_fused(
     x: Any, experts: tuple[ExpertWeights, ExpertWeights], routing: tuple[Any, Any, Any],
     smooth: tuple[Any, Any], options: FusedOptions, out: Any,
@@ -86,6 +96,17 @@ def run_fused(
     first, second = experts
     weights, ids, mask = routing
     slots = int(ids.shape[1])
+    most = tokens_at_once(experts, slots)
+    if int(x.shape[0]) > most:
+        kind = "float32" if options.atomic else arrays.dtype_name(x)
+        shape = int(x.shape[0]), second.channels
+        zeros = arrays.zeros if options.atomic else arrays.empty
+        out = zeros(shape, kind, x) if out is None else out
+        for start in range(0, shape[0], most):
+            part = slice(start, min(start + most, shape[0]))
+            some = weights[part], ids[part], mask
+            run_fused(x[part], experts, some, smooth, options, out[part])
+        return out
     unit = options.unit or unit_for(int(ids.shape[0]) * slots, first.experts)
     count = first.experts if mask is None else int(mask.shape[0])
     order = moe_sort(ids, weights, count, unit=unit, expert_mask=mask)

@@ -12,7 +12,7 @@ from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.sorting import Sorting
 from flydsl_kernels.moe.plans import Activation, GemmPlan
 
-__all__ = ["Product", "product_arguments", "run_product"]
+__all__ = ["MOST_BYTES", "Product", "product_arguments", "run_product"]
 
 UNITS = (16, 32, 64, 128)
 MOST_BYTES = (1 << 32) - 4096
@@ -93,10 +93,10 @@ def _sizes(
     items = 0 if w_scales is None else per_expert // int(w_scales.itemsize)
     a_pitch = 0 if a_scales is None or a_scales.ndim == 1 else int(
         a_scales.shape[1]) * int(a_scales.itemsize)  # fmt: skip
+    steps = -(-weights.k // numbers.tile_k)
     return Sizes(
-        sorting.tokens, sorting.slots, -(-weights.k // numbers.tile_k), x[1], int(x[0].nbytes),
-        weights.channels,
-        weights.rows // 16, block, expert, pitch, items, per_expert, a_pitch,
+        sorting.tokens, sorting.slots, weights.experts, steps, x[1], int(x[0].nbytes),
+        weights.channels, weights.rows // 16, block, expert, pitch, items, per_expert, a_pitch,
         0 if a_scales is None else int(a_scales.nbytes),
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ def product_arguments(
     if sorting.unit not in UNITS:
         raise ConfigError("grouped products have no tiles of this many entries", code="FLY-C974",
                           value=sorting.unit, allowed=", ".join(map(str, UNITS)))  # fmt: skip
-    if sorting.local != weights.experts:
+    if sorting.local not in (None, weights.experts):
         raise ConfigError("the order is of another number of experts", code="FLY-C975",
                           value=sorting.local, allowed=str(weights.experts))  # fmt: skip
     if weights.gated != (product.activation is not None):

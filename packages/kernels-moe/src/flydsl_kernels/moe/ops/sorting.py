@@ -29,7 +29,7 @@ class Sorting:
         places: (T, k) int32; the entry of each pair, or -1 if its expert is not here.
         tokens: Number of tokens.
         slots: Experts per token.
-        local: Number of experts here.
+        local: Number of experts here; None where a mask on a device says it: nobody waits for it.
         unit: Entries of a block.
     """
 
@@ -40,7 +40,7 @@ class Sorting:
     places: Any
     tokens: int
     slots: int
-    local: int
+    local: int | None
     unit: int
 
 
@@ -141,5 +141,8 @@ def moe_sort(
         sort(ids, weights, problem, mask, num_tokens, outputs, stream)
     else:
         outputs[3][...] = 0
-    local = experts if mask is None else int((mask != 0).sum())
+    local: int | None = experts
+    if mask is not None:
+        here = not arrays.is_torch(mask) or mask.device.type == "cpu"
+        local = int((mask != 0).sum()) if here else None
     return Sorting(*outputs, tokens, slots, local, unit)
