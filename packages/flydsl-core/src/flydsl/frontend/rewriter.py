@@ -122,6 +122,13 @@ class _Rewriter(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return node  # its methods are rewritten when they are called
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """Drop the annotation of a local name: one that a region shares may not have any."""
+        self.generic_visit(node)
+        if node.value is None or not isinstance(node.target, ast.Name):
+            return node
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         if hasattr(node, "_fly_static") or not is_dynamic_construct(node) or self._plain(node):
             node.test = self.visit(node.test)

@@ -26,6 +26,17 @@ def branches(x):
     return y
 
 
+def annotated(x):
+    total: int = 0
+    if x > 0:
+        parts: list[int] = []
+        for i in range(x):
+            if i % 2:
+                parts: list[int] = [*parts, i]
+        total: int = sum(parts)
+    return total
+
+
 def early_returns(x):
     if x < 0:
         return "negative"
@@ -175,6 +186,7 @@ def generator(n):
 
 CASES = [
     (branches, [(x,) for x in (-3, 0, 4)]),
+    (annotated, [(x,) for x in (-3, 0, 1, 4)]),
     (early_returns, [(x,) for x in (-1, 0, 3, 9, 60)]),
     (loops, [(n,) for n in (0, 3, 7, 10, 20)]),
     (nested_jumps, [(n,) for n in (0, 1, 2, 6)]),
