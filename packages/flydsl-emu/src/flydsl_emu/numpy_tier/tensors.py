@@ -11,7 +11,7 @@ import numpy as np
 from flydsl_emu.execution.faults import AccessFault, KernelFault
 from flydsl_emu.execution.host import FIRST, flat_view
 from flydsl_emu.numpy_tier.memory import MemoryAccess
-from flydsl_emu.semantics.tensor_descriptor import TensorTransfer, decoded
+from flydsl_emu.numpy_tier.tensor_descriptor import TensorTransfer, decoded
 
 __all__ = ["Clusters", "TransferAccess"]
 
