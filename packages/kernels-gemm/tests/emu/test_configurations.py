@@ -89,3 +89,25 @@ def test_local_data_share_has_no_bank_conflicts(arch, layout, name):
     traffic = [t for t in report.traffic if t.space == "lds"]
     assert {t.direction for t in traffic} == {"read", "write"}
     assert [t.conflict_ratio for t in traffic] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("arch", "extents", "tile", "workers"), [
+    ("gfx942", (70, 136, 200), (64, 64, 32, 2, 2), 14),
+    ("gfx950", (33, 64, 648), (64, 64, 64, 2, 2), 5),
+    ("gfx1201", (17, 200, 320), (16, 64, 64, 1, 4), 19),
+])  # fmt: skip
+def test_steps_shared_evenly_by_all_workgroups(arch, extents, tile, workers):
+    """Tiles that end within a workgroup's steps, or take several, or none; in a fixed order."""
+    random = np.random.default_rng()
+    m, n, k = extents
+    a, b = operand(random, (2, m, k), "bfloat16"), operand(random, (2, n, k), "bfloat16")
+    bias = random.standard_normal(n).astype(np.float32)
+    chosen = GemmConfig(*tile, direct=arch == "gfx950", streams=workers)
+    with config.scope(FLYDSL_TARGET=arch), flydsl_emu.sanitize():
+        got, again = (
+            gemm(a, b, bias=bias, activation="relu", config=chosen, out_dtype="float32")
+            for _ in range(2)
+        )
+    after = After(bias=bias, activation="relu")
+    check(got, *product(a, np.swapaxes(b, 1, 2), after, "float32", workers))
+    assert np.array_equal(got, again)

@@ -50,6 +50,8 @@ def test_few_rows_get_small_tiles_and_long_k_is_split():
     many = plan_gemm(GemmProblem(8192, 8192, 8192), "gfx942").best
     assert many.config.tile_m * many.config.tile_n >= 128 * 128
     assert many.config.split_k == 1
+    uneven = plan_gemm(GemmProblem(1000, 1000, 4096), "gfx942").candidates
+    assert any(c.config.streams == c.workgroups == 304 for c in uneven)
     fixed = plan_gemm(GemmProblem(64, 64, 65536), "gfx942", split_k=5)
     assert {c.config.split_k for c in fixed.candidates} == {5}
 
@@ -60,6 +62,8 @@ def test_few_rows_get_small_tiles_and_long_k_is_split():
     ("gfx942", {"split_k": 0}, "C920", "split_k is at least 1"),
     ("gfx942", {"split_k": 999}, "C920", "split in few parts"),
     ("gfx942", {"tile_m": 512, "waves_m": 16, "tile_n": 512, "waves_n": 16}, "C920", "workgroup"),
+    ("gfx942", {"streams": 24}, "C920", "as many as tiles"),
+    ("gfx942", {"streams": 25, "split_k": 2}, "C920", "not split"),
     ("gfx942", {"tile_k": 48}, "C921", "power of two"),
     ("gfx942", {"tile_k": 16}, "C921", "power of two"),
     ("gfx942", {"tile_m": 96, "tile_k": 32}, "C922", "tile of A"),

@@ -23,6 +23,8 @@ class GemmConfig:
             a second launch, always in the same order.
         group_m: Tiles along M that are walked together, so that neighbours share rows of B in L2.
         direct: Load operands whose k is contiguous from memory into LDS, not through registers.
+        streams: Workgroups that share the steps of all tiles evenly, at least as many as there are
+            tiles; their sums are added in a second launch. 0: one workgroup a tile, or `split_k`.
     """
 
     tile_m: int
@@ -33,6 +35,7 @@ class GemmConfig:
     split_k: int = 1
     group_m: int = 8
     direct: bool = False
+    streams: int = 0
 
     @property
     def waves(self) -> int:

@@ -168,7 +168,8 @@ def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
             f"no configuration is legal; the first one breaks: {first.rule}", code=first.code,
             value=first.value, allowed=first.allowed,
         )  # fmt: skip
-    found.sort(key=lambda item: item.seconds)
+    # Of equals, loads into LDS need fewer registers and instructions.
+    found.sort(key=lambda item: (item.seconds, not item.config.direct))
     return GemmChoice(problem, arch, tuple(found))
 
 
@@ -185,6 +186,10 @@ def _configs(problem: GemmProblem, facts: ArchFacts, split_k: int | None) -> Ite
                 yield config
                 if PIECE in facts.lds_dma_bytes:
                     yield replace(config, direct=True)
+            units = figures_of(facts.family).units
+            tiles = _tiles(problem, plain)
+            if split_k is None and 1 < tiles < units and units % tiles and steps > 1:
+                yield replace(plain, streams=units)
 
 
 def _predicted(
@@ -195,9 +200,11 @@ def _predicted(
     threads = config.waves * core.wave
     waves = min(waves_by_vgpr(facts, vgprs), waves_by_lds(facts, lds, threads))
     resident = max(1, waves * device.simds // config.waves)
-    tiles = -(-problem.m // config.tile_m) * -(-problem.n // config.tile_n)
-    groups = max(1, tiles * problem.batch * config.split_k)
+    tiles = _tiles(problem, config)
+    groups = config.streams or max(1, tiles * config.split_k)
     steps = -(-problem.k // (config.tile_k * config.split_k))
+    if config.streams:
+        steps = -(-tiles * -(-problem.k // config.tile_k) // config.streams)
     work, bound = _step_seconds(problem, device, config)
     each = -(-groups // device.units)
     together = min(resident, each)
@@ -215,7 +222,15 @@ def _predicted(
     if config.split_k > 1:
         sums = problem.m * problem.n * problem.batch * 4
         seconds += device.launch + sums * (config.split_k + 1) / device.bandwidth
+    if config.streams:
+        sums = (tiles + config.streams) * config.tile_m * config.tile_n * 4
+        seconds += device.launch + _FILL + 2 * sums / device.bandwidth
     return Candidate(config, lds, vgprs, waves, groups, seconds, _roofline(problem, device), bound)
+
+
+def _tiles(problem: GemmProblem, config: GemmConfig) -> int:
+    tiles = -(-problem.m // config.tile_m) * -(-problem.n // config.tile_n)
+    return tiles * problem.batch
 
 
 def _rate(problem: GemmProblem, device: DeviceFigures) -> float:

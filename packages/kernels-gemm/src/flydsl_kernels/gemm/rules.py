@@ -19,6 +19,7 @@ REACH = 0x7FFFFFF0
 """Most bytes from the first to the last element of a tile in global memory."""
 _MOST_CHUNKS = 32
 _MOST_SPLITS = 256
+_MOST_STREAMS = 1 << 16
 _OVERHEAD = 26
 """Registers for addresses and what else there is; from compiled kernels."""
 
@@ -117,6 +118,8 @@ def broken_rules(
     yield from _memory_rules(problem, facts, core, config)
     if config.direct:
         yield from _direct_rules(problem, facts)
+    if config.streams:
+        yield from _stream_rules(problem, config)
 
 
 def _shape_rules(facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
@@ -254,4 +257,14 @@ def _direct_rules(problem: GemmProblem, facts: ArchFacts) -> Iterator[_Broken]:
         yield _Broken(
             "FLY-C927", "loads into LDS need an operand whose k is contiguous", "neither",
             "direct=False",
+        )  # fmt: skip
+
+
+def _stream_rules(problem: GemmProblem, config: GemmConfig) -> Iterator[_Broken]:
+    tiles = -(-problem.m // config.tile_m) * -(-problem.n // config.tile_n) * problem.batch
+    if not tiles <= config.streams <= _MOST_STREAMS or config.split_k > 1 or problem.k == 0:
+        yield _Broken(
+            "FLY-C920", "workgroups that share all steps are as many as tiles or more, K is not "
+            "empty and not split", f"streams={config.streams}, split_k={config.split_k}, "
+            f"K={problem.k}", f"streams from {tiles} to {_MOST_STREAMS}, split_k=1",
         )  # fmt: skip

@@ -42,7 +42,11 @@ def space(arguments: Mapping[str, Any]) -> Sequence[Config]:
     target = arrays.target_of(arguments["a"])
     found = plugin_manager().hook.flydsl_tuning_space(kernel="gemm", problem=problem, target=target)
     configs = (GemmConfig(**dict(item.values)) for item in found or ())
-    return [Config(choice=text_of(problem, target, c)) for c in configs if c.split_k == 1]
+    return [
+        Config(choice=text_of(problem, target, c))
+        for c in configs
+        if c.split_k == 1 and not c.streams
+    ]
 
 
 @autotune(configs=space)

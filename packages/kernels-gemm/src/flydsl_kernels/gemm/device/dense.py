@@ -19,7 +19,7 @@ from flydsl_kernels.gemm.device.order import spot
 from flydsl_kernels.gemm.device.staging import Operand, bring, fetch, place, start
 from flydsl_kernels.gemm.plan import GemmPlan
 
-__all__ = ["compute", "launch_dense", "operands"]
+__all__ = ["accumulate", "compute", "joined", "launch_dense", "operands", "wave_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,9 @@ def accumulate(
         else:
             acc = product(plan, a, b, wave, here, acc)
         here = there
+    if fx.const_expr(plan.a.direct or plan.b.direct):
+        # The last one, of a tile past the end, would arrive when LDS may be others' already.
+        fx.rocdl.wait_asyncmark(0)
     return acc
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl_rocdl.kernels.tile_order import grouped, xcd_remap
 
-__all__ = ["Spot", "spot"]
+__all__ = ["Spot", "spot", "spot_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,21 @@ class Spot:
     tile_n: Any
 
 
+def spot_of(number: Any, tiles: tuple[Any, Any], group: int) -> Spot:
+    """Return the place of tile `number`, of those of all matrices.
+
+    Args:
+        number: The tile.
+        tiles: Tiles along M, and along N.
+        group: Tiles along M that are walked together.
+    """
+    each = tiles[0] * tiles[1]
+    tile_m, tile_n = grouped(number % each, *tiles, group)
+    return Spot(number // each, tile_m, tile_n)
+
+
 def spot(tiles: tuple[Any, Any], layers: Any, group: int, dies: int) -> Spot:
-    """Return the calling workgroup's place.
+    """Return the calling workgroup's place, of a launch of one for each tile.
 
     Args:
         tiles: Tiles along M, and along N.
@@ -35,8 +48,5 @@ def spot(tiles: tuple[Any, Any], layers: Any, group: int, dies: int) -> Spot:
         group: Tiles along M that are walked together.
         dies: Dies that workgroups are dealt to in turn.
     """
-    tiles_m, tiles_n = tiles
-    each = tiles_m * tiles_n
-    number = xcd_remap(fx.block_idx.x, each * layers, dies)
-    tile_m, tile_n = grouped(number % each, tiles_m, tiles_n, group)
-    return Spot(number // each, tile_m, tile_n)
+    number = xcd_remap(fx.block_idx.x, tiles[0] * tiles[1] * layers, dies)
+    return spot_of(number, tiles, group)

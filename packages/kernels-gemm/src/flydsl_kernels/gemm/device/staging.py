@@ -48,6 +48,11 @@ class Operand:
         """Return the operand with fewer rows."""
         return replace(self, rows=rows)
 
+    def moved(self, tensor: Any, layer: Any, first: Any, k: Any) -> Operand:
+        """Return the operand of another tile: of a layer of `tensor`, from a row on, up to `k`."""
+        pointer = tensor.iter + wide(layer) * tensor.stride[0]
+        return replace(self, pointer=pointer, first=first, k=k)
+
 
 def key(plan: OperandPlan, row: Any) -> Any:
     """Return what positions of pieces of a row of LDS are exclusive-ored with."""

@@ -137,10 +137,10 @@ def _launch(
         # About as many rows as a group has on average decide the tile.
         typical = replace(whole, m=-(-whole.m // int(b.shape[0])), batch=int(b.shape[0]))
         config = plan_gemm(typical, facts.name, split_k=1).best.config
-    if config.split_k > 1:
+    if config.split_k > 1 or config.streams:
         raise ConfigError(
-            "grouped products are not split along K", code="FLY-C918", value=config.split_k,
-            allowed="split_k=1",
+            "grouped products are not split along K", code="FLY-C918", value=config,
+            allowed="split_k=1, streams=0",
         )  # fmt: skip
     absent = [c if item is None else item for item in extras]
     launch_grouped(a, b, c, ends, Extras(*absent), derive(whole, facts, config), request.stream)

@@ -77,15 +77,32 @@ def _launch(given: _Given, plan: Any, stream: Any) -> None:
     a, b = stacked(given.a.array, batch), stacked(given.b.array, batch)
     extras = Extras(*given.extras)
     parts = plan.config.split_k
-    if parts == 1:
+    if parts == 1 and not plan.config.streams:
         launch_dense(a, b, given.c, extras, plan, stream)
         return
     integer = plan.core.integer and not plan.block
+    if plan.config.streams:
+        _stream(given, plan, integer, stream)
+        return
     kind = "int32" if integer else "float32"
     work = arrays.empty((parts * batch, problem.m, problem.n), kind, given.result)
     launch_dense(a, b, work, extras, plan, stream)
     summing = SplitPlan(parts, integer, sum_epilogue(problem))
     launch_sum(work, given.c, extras, summing, stream)
+
+
+def _stream(given: _Given, plan: Any, integer: bool, stream: Any) -> None:
+    from flydsl_kernels.gemm.device.epilogue import Extras
+    from flydsl_kernels.gemm.device.stream_k import StreamPlan, launch_stream, launch_stream_sum
+
+    problem, config = given.problem, plan.config
+    a, b = (stacked(matrix.array, problem.batch) for matrix in (given.a, given.b))
+    shape = (2 * config.streams, config.tile_m, config.tile_n)
+    work = arrays.empty(shape, "int32" if integer else "float32", given.result)
+    extras = Extras(*given.extras)
+    shared = StreamPlan(plan, integer, sum_epilogue(problem))
+    launch_stream(a, b, given.c, work, extras, shared, stream)
+    launch_stream_sum(work, given.c, problem.k, extras, shared, stream)
 
 
 def _given(a: Any, b: Any, request: Request) -> _Given:
