@@ -11,14 +11,14 @@ With ``--json FILE``, one JSON object a line: ``{"name": ..., "value": ..., "uni
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from figures import Figure, add_json, show
 
 STARTED = time.process_time()
 
@@ -40,15 +40,6 @@ def add_kernel(a: fx.Tensor, b: fx.Tensor, c: fx.Tensor, n: fx.Int32, block: fx.
 def add(a: fx.Tensor, b: fx.Tensor, c: fx.Tensor, n: fx.Int32, block: fx.Constexpr[int]):
     """Launch `add_kernel` for n elements."""
     add_kernel(a, b, c, n, block).launch(grid=((n + block - 1) // block,), block=(block, 1, 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One number."""
-
-    name: str
-    value: float
-    unit: str
 
 
 class Placeholder:
@@ -132,20 +123,15 @@ def measure(repeats: int) -> list[Figure]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures; write them as JSON lines when asked to."""
+    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--repeats", type=int, default=12, help="compiles after the first, up to 14"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    add_json(parser)
     options = parser.parse_args(arguments)
     figures = measure(max(1, min(14, options.repeats)))
-    width = max(len(figure.name) for figure in figures)
-    for figure in figures:
-        print(f"{figure.name:<{width}} {figure.value:>9.2f} {figure.unit}")
-    if options.json:
-        lines = (json.dumps(asdict(figure)) for figure in figures)
-        options.json.write_text("\n".join(lines) + "\n")
+    show(figures, options.json)
     return 0
 
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from figures import Figure, add_json, show
 
 from flydsl_emu.codeobject.elf import read_elf
 from flydsl_emu.decode import decode
@@ -38,7 +39,7 @@ print(time.process_time() - started)
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Decoding:
     """Best of several runs: milliseconds for the code, instructions a second, table load time."""
 
     arch: str
@@ -67,7 +68,7 @@ def compiled(arch: str) -> bytes:
     return b"".join(section.data[i.pc : i.pc + i.size] for i in kept)
 
 
-def measure(arch: str, runs: int) -> Figure:
+def measure(arch: str, runs: int) -> Decoding:
     """Decode the corpus of `arch` often enough to get stable figures."""
     once = decode(arch, compiled_code := compiled(arch))
     copies = -(-INSTRUCTIONS // len(once))
@@ -81,26 +82,26 @@ def measure(arch: str, runs: int) -> Figure:
     command = [sys.executable, "-c", FIRST.format(arch=arch)]
     first = min(float(subprocess.check_output(command)) for _ in range(3))
     best *= INSTRUCTIONS / count
-    return Figure(
+    return Decoding(
         arch, INSTRUCTIONS, round(best * 1e3, 1), round(INSTRUCTIONS / best), round(first * 1e3, 1)
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures; write them as JSON when asked to."""
+    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10, help="decodings per architecture")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    add_json(parser)
     options = parser.parse_args(arguments)
     sys.path.insert(0, str(CORPUS))
     figures = [measure(arch, options.runs) for arch in ARCHITECTURES]
-    print(f"{'arch':<8} {'ms for 13,000':>14} {'per second':>11} {'table ms':>9}")
-    for figure in figures:
-        print(
-            f"{figure.arch:<8} {figure.cpu_ms:14.1f} {figure.per_second:11,} {figure.table_ms:9.1f}"
-        )
-    if options.json is not None:
-        options.json.write_text(json.dumps([asdict(f) for f in figures], indent=2) + "\n")
+    text = [f"{'arch':<8} {'ms for 13,000':>14} {'per second':>11} {'table ms':>9}"]
+    lines = []
+    for f in figures:
+        text.append(f"{f.arch:<8} {f.cpu_ms:14.1f} {f.per_second:11,} {f.table_ms:9.1f}")
+        lines.append(Figure(f"{f.arch} decode {f.instructions} instructions", f.cpu_ms, "ms"))
+        lines.append(Figure(f"{f.arch} first instruction, with its table", f.table_ms, "ms"))
+    show(lines, options.json, "\n".join(text))
     return 0
 
 

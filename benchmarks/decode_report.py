@@ -7,12 +7,12 @@ against the size of the keys and values that sequences have, and the widths of t
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
+from figures import Figure, add_json, show
 
 import flydsl_emu
 from flydsl.config import scope
@@ -21,7 +21,7 @@ from flydsl_kernels.attention import paged_attention_decode
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
-def measure(target: str, kind: np.dtype, layout: str, keys: int) -> list[dict[str, object]]:
+def measure(target: str, kind: np.dtype, layout: str, keys: int) -> list[Figure]:
     """Run one call and return its figures."""
     page, heads, kv_heads, d = 64, 16, 2, 128
     pages, x = keys // page, 16 // kind.itemsize
@@ -43,22 +43,20 @@ def measure(target: str, kind: np.dtype, layout: str, keys: int) -> list[dict[st
     wide = [a for a in loads if "dwordx4" in a.text or "b128" in a.text]
     size = sum(c.nbytes for c in caches)
     name = f"decode {kind.name} {layout} {target}"
+    share = sum(a.executions for a in wide) / sum(a.executions for a in loads)
     return [
-        {"name": f"{name} distinct bytes / KV bytes", "value": report.distinct_bytes / size,
-         "unit": "ratio"},
-        {"name": f"{name} executions of 128-bit loads / loads",
-         "value": sum(a.executions for a in wide) / sum(a.executions for a in loads),
-         "unit": "ratio"},
-        {"name": f"{name} registers", "value": report.resources.vgprs, "unit": "VGPR"},
-        {"name": f"{name} scratch", "value": report.resources.scratch_bytes, "unit": "B"},
-    ]  # fmt: skip
+        Figure(f"{name}: distinct bytes / KV bytes", report.distinct_bytes / size, "ratio"),
+        Figure(f"{name}: 128-bit loads / loads", share, "ratio"),
+        Figure(f"{name}: registers", report.resources.vgprs, "VGPR"),
+        Figure(f"{name}: scratch", report.resources.scratch_bytes, "B"),
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures, as lines of JSON if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=2048)
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     options = parser.parse_args(arguments)
     kinds = {
         "gfx942": np.dtype(ml_dtypes.float8_e4m3fnuz),
@@ -67,8 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for target, small in kinds.items():
         for kind in (BF16, small):
             for layout in ("linear", "vectorised"):
-                for row in measure(target, kind, layout, options.keys):
-                    print(json.dumps(row) if options.json else f"{row['name']}: {row['value']}")
+                show(measure(target, kind, layout, options.keys), options.json)
     return 0
 
 

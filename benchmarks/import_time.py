@@ -11,8 +11,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
+
+from figures import Figure, add_json, show
 
 HEAVY = ("llvmlite", "mlir", "numpy", "pluggy", "torch", "flydsl_emu", "flydsl_rocdl")
 STATEMENTS = ("import flydsl", "import flydsl.layout", "import flydsl.compiler, flydsl.expr")
@@ -28,7 +29,7 @@ print(json.dumps([seconds, len(sys.modules), heavy]))
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Import:
     """The best of several imports: CPU milliseconds, modules loaded, heavy ones among them."""
 
     statement: str
@@ -37,7 +38,7 @@ class Figure:
     heavy: tuple[str, ...]
 
 
-def measure(statement: str, runs: int) -> Figure:
+def measure(statement: str, runs: int) -> Import:
     """Run `statement` in `runs` new interpreters and return the fastest."""
     program = CHILD.format(statement=statement, heavy=HEAVY)
     results = []
@@ -46,22 +47,24 @@ def measure(statement: str, runs: int) -> Figure:
         child = subprocess.run(command, check=True, capture_output=True, text=True)
         results.append(json.loads(child.stdout))
     seconds, modules, heavy = min(results)
-    return Figure(statement, round(seconds * 1e3, 2), modules, tuple(heavy))
+    return Import(statement, round(seconds * 1e3, 2), modules, tuple(heavy))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures; write them as JSON when asked to."""
+    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10, help="interpreters per statement")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    add_json(parser)
     options = parser.parse_args(arguments)
     figures = [measure(statement, options.runs) for statement in STATEMENTS]
-    print(f"{'statement':<40} {'CPU ms':>8} {'modules':>8}  heavy modules")
+    text = [f"{'statement':<40} {'CPU ms':>8} {'modules':>8}  heavy modules"]
+    lines = []
     for figure in figures:
         heavy = ", ".join(figure.heavy) or "none"
-        print(f"{figure.statement:<40} {figure.cpu_ms:>8.1f} {figure.modules:>8}  {heavy}")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n")
+        text.append(f"{figure.statement:<40} {figure.cpu_ms:>8.1f} {figure.modules:>8}  {heavy}")
+        lines.append(Figure(figure.statement, figure.cpu_ms, "ms"))
+        lines.append(Figure(f"{figure.statement}: modules", figure.modules, "modules"))
+    show(lines, options.json, "\n".join(text))
     return 0
 
 

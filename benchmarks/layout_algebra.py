@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import gc
 import importlib
-import json
 import os
 import subprocess
 import sys
@@ -22,6 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from figures import Figure, add_json, show
 
 COUNT = 10_000
 
@@ -97,23 +98,19 @@ def measure_peer(python: str, runs: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures; write them as JSON when asked to."""
+    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="runs, of which the best counts")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    add_json(parser)
     parser.add_argument("--peer", default=os.environ.get("FLYDSL_PEER_PYTHON"), metavar="PYTHON")
     parser.add_argument("--traced", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.traced:
         print(measure(options.runs, traced=True))
         return 0
-    figures = {"operations": COUNT, "cpu_seconds": measure(options.runs, traced=False)}
-    if options.peer:
-        figures["peer_cpu_seconds"] = measure_peer(options.peer, options.runs)
-    for name, figure in figures.items():
-        print(f"{name:<20} {figure:>10.4g}")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    seconds = measure(options.runs, traced=False)
+    peer = measure_peer(options.peer, options.runs) if options.peer else None
+    show([Figure(f"{COUNT} operations", seconds, "s", peer)], options.json)
     return 0
 
 

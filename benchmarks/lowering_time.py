@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
+
+from figures import Figure, add_json, show
 
 from flydsl import layout as fl
 from flydsl import mlir
@@ -84,19 +84,18 @@ def lower(build: Callable[[Any, Any, int], None], count: int) -> tuple[float, in
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures; return 0."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    add_json(parser)
     options = parser.parse_args(arguments)
-    rows = []
+    rows, text = [], []
     for build in PROGRAMS:
         lower(build, 10)
         for size in SIZES:
             best, operations = min(lower(build, size) for _ in range(REPEATS))
             each = best / operations * 1e6
             name = f"{build.__name__:10} {operations:6} operations"
-            print(f"{name} {best * 1e3:8.1f} ms {each:6.1f} us/op")
-            rows.append({"name": f"{build.__name__}-{operations}", "value": each, "unit": "us/op"})
-    if options.json:
-        options.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            text.append(f"{name} {best * 1e3:8.1f} ms {each:6.1f} us/op")
+            rows.append(Figure(f"{build.__name__}-{operations}", each, "us/op"))
+    show(rows, options.json, "\n".join(text))
     return 0
 
 

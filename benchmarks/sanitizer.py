@@ -9,15 +9,14 @@ With ``--json FILE``, one JSON object a line: ``{"name": ..., "value": ..., "uni
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import Figure, add_json, show
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -91,21 +90,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(description="Measure the sanitizer.")
     parser.add_argument("--target", default="gfx942")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    add_json(parser)
     options = parser.parse_args(arguments)
     count, speed = static_speed(options.target)
-    figures: list[tuple[str, float, str]] = [("static", speed, "instructions/s")]
-    print(f"static checks: {speed:,.0f} instructions/s ({count} in the kernel)")
+    figures = [Figure("static checks", speed, "instructions/s")]
+    text = [f"static checks: {speed:,.0f} instructions/s ({count} in the kernel)"]
     plain = launch_seconds(options.target, "")
-    figures.append(("unchecked", plain, "s"))
-    print(f"launch on the numpy tier: {plain:.3f} s")
+    figures.append(Figure("launch, unchecked", plain, "s"))
+    text.append(f"launch on the numpy tier: {plain:.3f} s")
     for checks in (*CHECKS, "all"):
         seconds = launch_seconds(options.target, checks)
-        figures.append((checks, seconds, "s"))
-        print(f"  with {checks:8} {seconds:.3f} s ({100 * (seconds / plain - 1):+.0f} %)")
-    if options.json:
-        lines = (json.dumps({"name": n, "value": v, "unit": u}) for n, v, u in figures)
-        options.json.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        figures.append(Figure(f"launch with {checks}", seconds, "s"))
+        text.append(f"  with {checks:8} {seconds:.3f} s ({100 * (seconds / plain - 1):+.0f} %)")
+    show(figures, options.json, "\n".join(text))
     return 0
 
 

@@ -9,11 +9,11 @@ With ``--json FILE``, one JSON object: program -> operations, milliseconds, micr
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
+
+from figures import Figure, add_json, show
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -96,9 +96,9 @@ def measure(trace: Callable[[], Any]) -> tuple[int, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures; return 0."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    add_json(parser)
     options = parser.parse_args(arguments)
-    figures = {}
+    figures, text = [], []
     for kernel in PROGRAMS:
         specs = {
             "x": ArgSpec("x", MATRIX),
@@ -107,17 +107,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         launch = launcher(kernel)
         count, seconds = measure(lambda launch=launch, specs=specs: frontend.trace(launch, specs))
-        figures[kernel.name] = {
-            "operations": count,
-            "milliseconds": round(seconds * 1e3, 2),
-            "microseconds_each": round(seconds * 1e6 / count, 2),
-        }
-        print(
+        figures.append(Figure(f"{kernel.name}, 5,000 operations", seconds * 5e6 / count, "ms"))
+        text.append(
             f"{kernel.name:13} {count:6} operations {seconds * 1e3:8.1f} ms"
             f" {seconds * 1e6 / count:6.2f} us each {seconds * 5e6 / count:6.1f} ms per 5,000"
         )
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    show(figures, options.json, "\n".join(text))
     return 0
 
 
