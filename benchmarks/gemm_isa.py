@@ -232,6 +232,47 @@ def compared(subject: Subject, found: dict[str, float]) -> list[Figure]:
     return figures
 
 
+BEGIN, END = "<!-- benchmarks/gemm_isa.py -->", "<!-- end -->"
+COLUMNS = ("vgprs", "scratch", "lds", "mfma share", "mca share", "waits per mfma", "valu per mfma",
+           "bytes over tiles", "compile")  # fmt: skip
+
+
+def _shown(name: str, figure: Figure | None) -> str:
+    """Return a cell: our figure, then the peer's."""
+    if figure is None:
+        return ""
+
+    def text(value: float) -> str:
+        if name.endswith("share"):
+            return f"{100 * value:.0f} %"
+        return f"{value:.3f}" if "per" in name or "over" in name else f"{value:.0f}"
+
+    return text(figure.value) + ("" if figure.peer is None else f" / {text(figure.peer)}")
+
+
+def markdown(figures: Sequence[Figure]) -> str:
+    """Return the table of a documentation page."""
+    rows = [
+        "| kernel | " + " | ".join(COLUMNS) + " |",
+        "|---" * (len(COLUMNS) + 1) + "|",
+    ]
+    for subject in SUBJECTS:
+        prefix = f"{subject.target}/{subject.name}/{'x'.join(map(str, subject.tile))}/"
+        own = {f.name.removeprefix(prefix): f for f in figures if f.name.startswith(prefix)}
+        cells = [_shown(name, own.get(name)) for name in COLUMNS]
+        title = f"{subject.dtype} {' × '.join(map(str, subject.tile))}, {subject.target}"
+        rows.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def write_page(page: Path, figures: Sequence[Figure]) -> None:
+    """Put the table between the marks of a page."""
+    text = page.read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{markdown(figures)}\n\n{END}{after}", "utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; write it as JSON lines if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -239,6 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--repeats", type=int, default=3, help="processes per compile time; 0: none"
     )
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put the table into this page")
     parser.add_argument("--compile-only", type=int, metavar="NUMBER", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.compile_only is not None:
@@ -254,6 +296,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for figure in figures:
         peer = "" if figure.peer is None else f"{figure.peer:>10.3f}"
         print(f"{figure.name:<{width}} {figure.value:>10.3f} {peer:>10} {figure.verdict}")
+    if options.page:
+        write_page(options.page, figures)
     if options.json:
         lines = (json.dumps(asdict(figure)) for figure in figures)
         options.json.write_text("\n".join(lines) + "\n")

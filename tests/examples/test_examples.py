@@ -120,3 +120,12 @@ def test_swizzle(
 def test_gemm(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = load("09_gemm", monkeypatch).run(target, 17, 40, 72)
     assert {figure.passed for figure in figures} == {True}
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(("rows", "columns", "k"), [(1, 32, 128), (40, 96, 192)])
+def test_preshuffled_weights(
+    target: str, rows: int, columns: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = load("11_preshuffled_weights", monkeypatch).run(target, rows, columns, k)
+    assert [figure.passed for figure in figures] == [True, True]

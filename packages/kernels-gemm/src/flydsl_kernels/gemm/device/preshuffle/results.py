@@ -79,4 +79,5 @@ def finish(
                 column_scales=scales[column] if scales else None,
                 bias=bias[column] if bias else None,
             )  # fmt: skip
-            buffer.store(value, lanes[column], pitch * (block * SIDE))
+            # Lanes' own offsets are bounded by every hardware, uniform ones are not.
+            buffer.store(value, lanes[column] + pitch * (block * SIDE))
