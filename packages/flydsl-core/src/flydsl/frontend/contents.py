@@ -34,6 +34,7 @@ _PLAIN = frozenset(SCALARS)
 _PRINTED = {("torch", "dtype"), ("torch", "device"), ("numpy", "dtype")}
 """Immutable values of libraries that print all that they hold."""
 _unique = itertools.count()
+_ABSENT = object()
 
 
 class Content(NamedTuple):
@@ -231,8 +232,9 @@ def _attributes(value: Any, names: frozenset[str] | None) -> dict[str, Any] | No
         slots = vars(kind).get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
             seen = True
-            if (names is None or slot in names) and hasattr(value, slot):
-                found[slot] = getattr(value, slot)
+            held = getattr(value, slot, _ABSENT) if names is None or slot in names else _ABSENT
+            if held is not _ABSENT:
+                found[slot] = held
     own = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         seen = True

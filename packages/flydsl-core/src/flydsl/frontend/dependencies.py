@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flydsl.frontend.contents import (
     MEMOISED,
+    Content,
     classes_in,
     code_digest,
     content_of,
@@ -333,17 +334,22 @@ class _Scan:
 
     def finish(self) -> Dependencies:
         """Look into the values that were found; return everything."""
-        found = -1
+        found, walked = -1, set[int]()
         while found != len(self._names) + len(self._values):
             # Modules and classes may hold more code, which names more of them.
             found = len(self._names) + len(self._values)
             for path, module in list(self._modules):
                 self._members(path, module)
             for _, _, value in list(self._values):
-                self.classes(classes_in(value))
+                if id(value) not in walked:
+                    walked.add(id(value))
+                    self.classes(classes_in(value))
         names = frozenset(self._names)
+        contents: dict[int, Content] = {}
         for path, read, value in self._values:
-            content = content_of(value, names)
+            content = contents.get(id(value))
+            if content is None:
+                content = contents[id(value)] = content_of(value, names)
             kind = "value" if content.portable else "object"
             self.entries[path] = Dependency(path, kind, content.digest, content.portable)
             held = content.digest if content.mutable else ""
