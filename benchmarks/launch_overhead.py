@@ -2,7 +2,9 @@
 
 The same launcher (three torch tensors, two scalars, a stream) is timed with this system and, where
 ``FLYDSL_PEER_PYTHON`` names an interpreter with ``flydsl==0.5.0`` and torch, with that one too:
-a plain call, a compiled callable, and a compiled callable in two threads at once.
+a plain call, a compiled callable, and a compiled callable in two threads at once: wall time per
+call and thread, which on a machine with other work says little. ``.../holding`` is the same under
+``FLYDSL_HIP_HOLDS_GIL``.
 
 With ``--json FILE`` (``-`` for standard output) one JSON object a line: name, value, unit, and with
 the peer ``peer`` and ``ratio`` (peer / ours).
@@ -74,7 +76,7 @@ def report(ours: Mapping[str, float], peer: Mapping[str, float], out: TextIO | N
     """Print the figures and write them as JSON lines."""
     for name, value in ours.items():
         row: dict[str, object] = {"name": f"launch/{name}", "value": round(value, 3), "unit": "us"}
-        text = f"{name:22} {value:8.2f} us"
+        text = f"{name:30} {value:8.2f} us"
         if name in peer:
             row |= {"peer": round(peer[name], 3), "ratio": round(peer[name] / value, 2)}
             text += f"   peer {peer[name]:10.2f} us   {peer[name] / value:8.2f} times"
@@ -94,12 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stub is None:
             print("no C compiler (cc): the stand-in for HIP cannot be built")
             return 1
-        ours = run(
-            [sys.executable, str(KERNELS)],
-            FLYDSL_DEVICE="hip",
-            FLYDSL_HIP_HOST_TENSORS="1",
-            FLYDSL_HIP_LIBRARY=str(stub),
-        )
+        variables = {
+            "FLYDSL_DEVICE": "hip",
+            "FLYDSL_HIP_HOST_TENSORS": "1",
+            "FLYDSL_HIP_LIBRARY": str(stub),
+        }
+        ours = dict(run([sys.executable, str(KERNELS)], **variables))
+        holding = run([sys.executable, str(KERNELS)], **variables, FLYDSL_HIP_HOLDS_GIL="1")
+        ours |= {f"{name}/holding": value for name, value in holding.items()}
         peer = peer_figures(stub, folder)
     if options.json is None or options.json == "-":
         report(ours, peer, sys.stdout if options.json else None)

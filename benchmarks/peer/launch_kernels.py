@@ -88,7 +88,7 @@ def main() -> int:
     figures = {
         "plain": microseconds(plain, plain_count),
         "compiled": microseconds(callable_, 20_000),
-        "compiled_two_threads": two_threads(callable_, 20_000),
+        "compiled_two_threads": min(two_threads(callable_, 20_000) for _ in range(3)),
     }
     print(json.dumps(figures))
     return 0

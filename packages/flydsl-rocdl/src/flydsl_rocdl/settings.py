@@ -6,7 +6,15 @@ from pathlib import Path
 
 from flydsl.config import Setting, parsers, setting
 
-__all__ = ["HIP_HOST_TENSORS", "HIP_LIBRARY", "LLD", "LLVM_MC", "ROCM_PATH", "VISIBLE_DEVICES"]
+__all__ = [
+    "HIP_HOLDS_GIL",
+    "HIP_HOST_TENSORS",
+    "HIP_LIBRARY",
+    "LLD",
+    "LLVM_MC",
+    "ROCM_PATH",
+    "VISIBLE_DEVICES",
+]
 
 LLD: Setting[Path | None] = setting(
     "FLYDSL_ROCDL_LLD", parsers.path, None, "external ld.lld to link code objects with"
@@ -43,4 +51,12 @@ HIP_HOST_TENSORS: Setting[bool] = setting(
     False,
     "run calls with host tensors on the GPU, which must be able to access host memory (an APU, or "
     "XNACK)",
+)
+HIP_HOLDS_GIL: Setting[bool] = setting(
+    "FLYDSL_HIP_HOLDS_GIL",
+    parsers.boolean,
+    False,
+    "launch without letting other Python threads run: faster where several threads launch, but a "
+    "deadlock if a full queue waits for another thread (several GPUs in one process, Python "
+    "callbacks)",
 )

@@ -73,6 +73,7 @@ class Direct:
         failure: Takes the stub's non-zero result and returns the exception behind it.
         current_stream: Returns the handle of the stream that is current.
         kept: Whatever must live as long as the closure.
+        holds: Keep other Python threads from running during the launch.
     """
 
     stub: int
@@ -80,6 +81,7 @@ class Direct:
     failure: Callable[[int], BaseException]
     current_stream: Callable[[], int] = int
     kept: object = None
+    holds: bool = False
 
 
 def _llvm_ir() -> str:
@@ -210,6 +212,8 @@ def _head(target: Direct, kept: list[object]) -> list[int]:
     head[Word.STREAM] = id(target.current_stream)
     for word, address in _BUILTIN.api.items():
         head[word] = address
+    if target.holds:
+        head[Word.SAVE] = 0
     return head
 
 

@@ -83,6 +83,7 @@ class LoadedArtifact:
             failure=self._failure,
             current_stream=self._current_stream,
             kept=self,
+            holds=getattr(runtime, "holds_interpreter", False),
         )
 
     @classmethod

@@ -233,6 +233,19 @@ def test_the_plan_keeps_what_it_refers_to():
     assert blocks == [struct.pack("Q", 99)]
 
 
+def test_a_runtime_may_hold_the_interpreter():
+    held = []
+    # A function called with the lock held may use Python without asking for it.
+    function = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
+        lambda context, block: held.append(ctypes.pythonapi.PyGILState_Check()) or 0
+    )
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    target = Direct(address, 0, RuntimeError, kept=function, holds=True)
+    direct = make_direct([describe_number(1, Int32)], target, implicit_stream=False)
+    assert direct(1) is None
+    assert held == [1]
+
+
 def test_other_threads_run_during_the_launch():
     entered, leave = threading.Event(), threading.Event()
 

@@ -14,6 +14,7 @@ from flydsl.codegen.machine_code import MappedCode
 from flydsl.errors import TargetError, UserError
 from flydsl_rocdl.hip import records
 from flydsl_rocdl.hip.library import HipLibrary
+from flydsl_rocdl.settings import HIP_HOLDS_GIL
 
 if TYPE_CHECKING:
     from flydsl.plugins.payloads import CodeObject, TargetSpec
@@ -134,6 +135,11 @@ class HipRuntime:
         self._driver = records.HipDriver()
         self._mapped: MappedCode | None = None
         self._torch_stream: Callable[[int], int] | None = None
+
+    @property
+    def holds_interpreter(self) -> bool:
+        """Whether launches keep the interpreter's lock, as the user has asked for."""
+        return HIP_HOLDS_GIL.get()
 
     # Devices -------------------------------------------------------------------------------------
     @property
