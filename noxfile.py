@@ -159,8 +159,27 @@ def wheels(session: nox.Session) -> None:
         session.run("python", "-m", "build", "-qn", "--outdir", str(dist), source)
     built = {package: next(dist.glob(f"{_stem(package)}-*.whl")) for package in PACKAGES}
     _prove(session, "full", [*built.values()], "--emulate")
+    _prove_families(session, built)
     core_and_target = [built["flydsl-core"], built["flydsl-rocdl"]]
     _prove(session, "compile-only", core_and_target, "--absent", "numpy")
+
+
+def _prove_families(session: nox.Session, built: dict[str, Path]) -> None:
+    """Install the kernel families into a new environment and run what their readmes say."""
+    families = [package for package in PACKAGES if not package.startswith("flydsl-")]
+    environment = Path(session.create_tmp()).resolve() / "families"
+    session.run("python", "-m", "venv", "--clear", str(environment))
+    python = str(environment / "bin" / "python")
+    wheels = [str(wheel) for package, wheel in built.items() if package not in families]
+    wheels += [f"{built[package]}[numpy,emulator]" for package in families]
+    session.run(python, "-m", "pip", "install", "-q", *wheels, external=True)
+    for package in families:
+        program = environment / f"{package}.py"
+        with program.open("w") as out:
+            page = f"packages/{package}/README.md"
+            session.run("python", "tools/markdown_pages.py", page, stdout=out)
+        with session.chdir(environment):
+            session.run(python, "-P", str(program), external=True, env={"PYTHONPATH": ""})
 
 
 def _stem(package: str) -> str:

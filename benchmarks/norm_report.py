@@ -2,9 +2,9 @@
 
 Rows of 8192 bf16 elements, aligned to lines: bytes of distinct lines against the least possible
 (each input and output once), widths of the global accesses, LDS bank conflicts, registers, spills,
-and vector instructions per element. Beside them registers and static vector instructions per
-element of another project's kernels for the same rows (one workgroup of 256 threads, 32 elements
-each).
+and instructions per element. Beside them registers and instructions per element of another
+project's kernels for the same rows (one workgroup of 256 threads, 32 elements each): waves execute
+every instruction of theirs and ours once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,33 @@ import numpy as np
 
 import flydsl_emu
 from flydsl.config import scope
-from flydsl_kernels.norm import layernorm, log_softmax, rmsnorm, softmax
+from flydsl_kernels.norm import (
+    QuantFormat,
+    fused_add_rmsnorm,
+    layernorm,
+    log_softmax,
+    rmsnorm,
+    rmsnorm_quantised,
+    softmax,
+)
 
 COLUMNS = 8192
 LINE = 128
-# Registers, and vector instructions of the code per element of a thread.
-REFERENCE = {("rmsnorm", "gfx942"): (60, 363 / 32), ("layernorm", "gfx942"): (76, 455 / 32)}
+# Registers, and instructions per element of a thread.
+REFERENCE = {
+    ("rmsnorm", "gfx942"): (60, 363 / 32),
+    ("layernorm", "gfx942"): (76, 455 / 32),
+    ("softmax", "gfx942"): (42, 584 / 32),
+}
+OPERATIONS = (
+    "rmsnorm",
+    "layernorm",
+    "softmax",
+    "log_softmax",
+    "fused_add_rmsnorm",
+    "rmsnorm_quantised",
+    "rmsnorm_quantised in groups",
+)
 
 
 def aligned(*shape: int) -> np.ndarray:
@@ -40,23 +61,39 @@ def aligned(*shape: int) -> np.ndarray:
 def measure(name: str, target: str, rows: int) -> dict[str, object]:
     """Run one operation on one architecture and return its figures."""
     random = np.random.default_rng(0)
-    x, y, w, b = aligned(rows, COLUMNS), aligned(rows, COLUMNS), aligned(COLUMNS), aligned(COLUMNS)
-    for array in (x, w, b):
+    x, other, y, kept = (aligned(rows, COLUMNS) for _ in range(4))
+    w, b = aligned(COLUMNS), aligned(COLUMNS)
+    small, row_scales = np.empty((rows, COLUMNS), np.int8), np.empty(rows, np.float32)
+    group_scales = np.empty((rows, COLUMNS // 128), np.float32)
+    form = QuantFormat("int8", 128)
+    for array in (x, other, w, b):
         array[...] = random.standard_normal(array.shape)
-    calls: dict[str, tuple[Callable[[], object], int]] = {
-        "rmsnorm": (lambda: rmsnorm(x, w, out=y), 1),
-        "layernorm": (lambda: layernorm(x, w, b, out=y), 2),
-        "softmax": (lambda: softmax(x, out=y), 0),
-        "log_softmax": (lambda: log_softmax(x, out=y), 0),
+    calls: dict[str, tuple[Callable[[], object], tuple[np.ndarray, ...]]] = {
+        "rmsnorm": (lambda: rmsnorm(x, w, out=y), (x, w, y)),
+        "layernorm": (lambda: layernorm(x, w, b, out=y), (x, w, b, y)),
+        "softmax": (lambda: softmax(x, out=y), (x, y)),
+        "log_softmax": (lambda: log_softmax(x, out=y), (x, y)),
+        "fused_add_rmsnorm": (
+            lambda: fused_add_rmsnorm(x, other, w, out=y, residual_out=kept),
+            (x, other, w, y, kept),
+        ),
+        "rmsnorm_quantised": (
+            lambda: rmsnorm_quantised(x, w, out=(small, row_scales)),
+            (x, w, small, row_scales),
+        ),
+        "rmsnorm_quantised in groups": (
+            lambda: rmsnorm_quantised(x, w, dtype=form, out=(small, group_scales)),
+            (x, w, small, group_scales),
+        ),
     }
-    call, vectors = calls[name]
+    call, arrays = calls[name]
     with scope(FLYDSL_TARGET=target), flydsl_emu.collect() as reports:
         call()
     report = reports[0]
-    least = x.nbytes + y.nbytes + vectors * w.nbytes
+    least = sum(array.nbytes for array in arrays)
     kernel = [a for a in report.accesses if a.space == "global" and a.executions]
     widths = {a.text.split()[0].rpartition("_")[2] for a in kernel}
-    waves = report.block[0] // 64 if target in ("gfx942", "gfx950") else report.block[0] // 32
+    lanes = 64 if target in ("gfx942", "gfx950") else 32
     valu = sum(report.instructions.get(kind, 0) for kind in ("valu", "transcendental"))
     reference = REFERENCE.get((name, target), (None, None))
     return {
@@ -69,9 +106,10 @@ def measure(name: str, target: str, rows: int) -> dict[str, object]:
         "vgprs": report.resources.vgprs,
         "scratch": report.resources.scratch_bytes,
         "waves per simd": report.resources.waves_per_simd,
-        "valu per element": valu * report.block[0] / waves / (rows * COLUMNS),
+        "valu per element": valu * lanes / (rows * COLUMNS),
+        "instructions per element": report.total_instructions * lanes / (rows * COLUMNS),
         "reference vgprs": reference[0],
-        "reference valu per element": reference[1],
+        "reference instructions per element": reference[1],
     }
 
 
@@ -84,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found = []
     for target in options.target or ("gfx942", "gfx950"):
-        for name in ("rmsnorm", "layernorm", "softmax", "log_softmax"):
+        for name in OPERATIONS:
             figures = measure(name, target, options.rows)
             found.append(figures)
             print(", ".join(f"{k} {_shown(v)}" for k, v in figures.items() if v is not None))

@@ -3,12 +3,15 @@
 A fenced block marked ``python`` is run, in order, in one namespace per page. A block marked
 ``text`` that follows a Python block, with only blank lines between, is what that block must print.
 Blocks with any other mark are shown only.
+
+``python tools/markdown_pages.py PAGE`` prints the Python blocks of a page as one program.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,3 +132,7 @@ def find_pages(root: Path) -> list[Path]:
         names = [str(path.relative_to(root)) for path in root.rglob("*.md")]
         names = [name for name in names if not any(p.startswith(".") for p in Path(name).parts)]
     return sorted(root / name for name in names if (root / name).is_file())
+
+
+if __name__ == "__main__":
+    print(read_page(Path(sys.argv[1])).program())

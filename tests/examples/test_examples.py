@@ -129,3 +129,12 @@ def test_preshuffled_weights(
 ) -> None:
     figures = load("11_preshuffled_weights", monkeypatch).run(target, rows, columns, k)
     assert [figure.passed for figure in figures] == [True, True]
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize(("rows", "columns"), [(3, 1000), (2, 32768)])
+def test_quantised_norm(
+    target: str, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = load("12_quantised_norm", monkeypatch).run(target, rows, columns)
+    assert [figure.passed for figure in figures] == [True] * (2 if columns > 30000 else 1)
