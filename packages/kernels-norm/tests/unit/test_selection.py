@@ -52,6 +52,12 @@ def test_few_plans_serve_all_sizes():
     assert len(plans) < 160
 
 
+def test_all_rows_that_are_looped_over_have_the_same_code():
+    """Compiling takes as long for the longest rows as for the shortest of them."""
+    sizes = range(57344 + 8, MAX_COLUMNS + 1, 8)
+    assert len({select_rows(RowProblem(64, n, "bfloat16")) for n in sizes}) == 1
+
+
 def test_rows_beyond_the_registers_are_looped_over():
     assert not select_rows(RowProblem(64, 57344, "bfloat16")).looped
     assert select_rows(RowProblem(64, 57344 + 8, "bfloat16")).looped
