@@ -1,8 +1,8 @@
 """Attention in float64 with a bound on the error of a result computed in f32 and a narrow type.
 
 Notation: u = 2^-24 for f32. Weights are rounded to the element type with unit roundoff w: 2^-8 for
-bf16 (twice half a unit: they may be rounded by adding a constant and cutting), 2^-11 for f16, 2^-4
-for e4m3 with 2^-10 of the largest one where they are subnormal. Scores are sums of d products of
+bf16, or 1.3 * 2^-8 where they are enlarged and cut instead, 2^-11 for f16, 2^-4 for e4m3 with 2^-10
+of the largest one where they are subnormal. Scores are sums of d products of
 exact factors, each addition off by u of the magnitudes; then come the factor, the difference with
 the reference and the exponential. An error e of a score changes its weight by e relative.
 """
@@ -30,7 +30,10 @@ ROUNDING = {
 
 @dataclass
 class Case:
-    """One sequence's arguments: q [Sq, H, D], k [Sk, Hkv, D], v [Sk, Hkv, Dv], and what changes."""
+    """One sequence's arguments: q [Sq, H, D], k [Sk, Hkv, D], v [Sk, Hkv, Dv], and what changes.
+
+    With `narrow_sums` the denominator is the sum of rounded weights.
+    """
 
     q: np.ndarray
     k: np.ndarray
@@ -42,6 +45,7 @@ class Case:
     slopes: np.ndarray | None = None
     sink: np.ndarray | None = None
     units: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    narrow_sums: bool = False
 
 
 def mask(rows, keys, left, right):
@@ -92,12 +96,15 @@ def attention(case, out):
     y = np.einsum("hij,jhe->ihe", p, v)
     # Weights: sums of d products, then six roundings of magnitudes, then the type's.
     unit, least = ROUNDING[case.q.dtype]
+    unit *= 1.3 if case.q.dtype == BF16 else 1
     relative = (d + 8) * U * (np.where(seen, size, 0.0) + np.abs(safe)[..., None]) + 4 * U
     worst = relative.max(-1, initial=0.0)
     weight = p * (relative + worst[..., None] + unit + (keys + 64) * U)
     if case.q.dtype in (FP8, FNUZ):
         # The sum is of rounded weights.
         weight = weight + p * unit + (2.0 * least / 8.0) * p.max(-1, initial=0.0)[..., None]
+    elif case.narrow_sums:
+        weight = weight + p * unit + least * p.max(-1, initial=0.0)[..., None]
     elif case.q.dtype == np.float16:
         weight = weight + least * p.max(-1, initial=0.0)[..., None]
     weight = np.where(seen, weight, 0.0)
@@ -107,6 +114,8 @@ def attention(case, out):
     off = worst + (keys + 64) * U
     if case.q.dtype in (FP8, FNUZ):
         off = off + unit + 2.0 * least * keys
+    elif case.narrow_sums:
+        off = off + unit + least * keys
     return y, bound, lse, off + 4 * U * np.abs(safe) + 4 * U
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from attention_reference import BF16, Case, attention, check
 
+from flydsl.config import core
 from flydsl_kernels.attention import flash_attention
 
 
@@ -37,6 +38,8 @@ def dense(shape, dtype=BF16, *, causal=False, window=(None, None), units=(1, 1, 
 
 def compare(case, out, lse):
     """Check the result and the logarithms of one sequence."""
+    # There pairs of narrow weights are summed by one instruction.
+    case.narrow_sums = core.TARGET.get() == "gfx950"
     expected, bound, sums, slack = attention(case, out.dtype)
     check(out, expected, bound)
     check(lse, sums, slack, "the logarithms")

@@ -19,7 +19,7 @@ from flydsl.ext.arrays import (
 __all__ = ["address", "as_rows", "broadcast", "indices", "scales", "written_in_place"]
 
 _FURTHEST = 1 << 22
-"""Elements between rows of a tile, so that offsets within it fit 32 bits."""
+"""Elements between rows at most, so that offsets within a block of rows fit 32 bits."""
 _CHUNK = 8
 
 
@@ -41,7 +41,7 @@ def as_rows(array: Any) -> Any:
     good = (
         step[-1] == 1
         and all(s >= 0 and s % _CHUNK == 0 for s in step[:-1])
-        and all(s <= _FURTHEST for s in step[1:-1])
+        and all(int(array.shape[-1]) <= s <= _FURTHEST for s in step[1:-1])
         and address(array) % (_CHUNK * array.itemsize) == 0
     )
     if not good:

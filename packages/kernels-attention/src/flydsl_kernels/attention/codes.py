@@ -20,6 +20,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C945": "Flash attention has no kernel for this architecture and element type.",
         "FLY-C946": "The architecture computes with the other flavour of 8-bit floats.",
         "FLY-C947": "Pages of this element type have no vectorised layout.",
+        "FLY-C948": "Flash attention with these arguments has no gradient.",
         "FLY-U940": "An array cannot be repeated to the extents of the scores.",
         "FLY-U941": "Pages have no such layout, or there are no pages.",
         "FLY-U942": "Pages are given without the number of keys of each sequence.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.attention.problem import FlashProblem
 from flydsl_rocdl.arch import ArchFacts
 
-__all__ = ["FlashPlan", "select_flash"]
+__all__ = ["CUT", "FlashPlan", "select_flash", "select_gradient"]
 
 _UNITS = {
     "mfma-16": ("mfma.f32.32x32x16.bf16",),
@@ -20,6 +21,10 @@ _BYTE_UNITS = {
     "wmma-fp8": ("wmma.f32.16x16x16.fp8.fp8",),
 }
 _FLAVOURS = {"fnuz": "float8_e4m3fnuz", "ocp": "float8_e4m3fn"}
+
+CUT = 1.0 + 2.0**-8 / (2.0 * math.log(2.0))
+"""By how much weights that are cut to bf16 are enlarged before: what cutting takes on average, for
+mantissas whose logarithms are evenly spread. A weight is off by at most 1.3 * 2^-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class FlashPlan:
         sink: Whether the denominator has a term of its own per head.
         splits: Parts of the keys that different workgroups take.
         lse: Whether the logarithm of the sum is written.
+        ahead: Whether the scores of a tile are made beside the softmax of the one before.
     """
 
     unit: str
@@ -65,16 +71,22 @@ class FlashPlan:
     sink: bool = False
     splits: int = 1
     lse: bool = False
+    ahead: bool = False
 
     @property
     def wide_qk(self) -> int:
         """`d_qk` rounded up to the depth and width of the products."""
-        return -(-self.d_qk // 32) * 32
+        return max(self.least, -(-self.d_qk // 32) * 32)
+
+    @property
+    def least(self) -> int:
+        """Least width of a row in LDS, so that every thread has a part of a tile."""
+        return 2048 // self.tile
 
     @property
     def wide_v(self) -> int:
         """`d_v` rounded up likewise."""
-        return -(-self.d_v // 32) * 32
+        return max(self.least, -(-self.d_v // 32) * 32)
 
     @property
     def byte(self) -> bool:
@@ -82,14 +94,19 @@ class FlashPlan:
         return self.element.startswith("float8")
 
     @property
-    def raised_by(self) -> int:
-        """Power of two that the largest weight has when a reference is set."""
-        return 3 if self.byte else 0
+    def cut(self) -> bool:
+        """Whether weights are cut to bf16: there is no instruction that rounds them."""
+        return self.element == "bfloat16" and self.unit in ("mfma-8", "wmma-11", "wmma-12")
 
     @property
-    def limit(self) -> int:
+    def raised_by(self) -> float:
+        """Power of two that the largest weight has when a reference is set."""
+        return (3.0 if self.byte else 0.0) + (math.log2(CUT) if self.cut else 0.0)
+
+    @property
+    def limit(self) -> float:
         """Power of two that no weight exceeds."""
-        return 7 if self.byte else 8
+        return 7.0 if self.byte else 8.0
 
 
 def _unit(problem: FlashProblem, facts: ArchFacts) -> str:
@@ -137,5 +154,28 @@ def select_flash(problem: FlashProblem, facts: ArchFacts) -> FlashPlan:
         right=problem.right >= 0, varlen=problem.varlen, lengths=problem.lengths,
         page=problem.page, vectorised=problem.vectorised, bias=problem.bias,
         alibi=problem.alibi, sink=problem.sink, splits=problem.splits, lse=problem.lse,
+        ahead=unit == "mfma-16" and not problem.vectorised,
     )  # fmt: skip
     return replace(plan, sink=False, lse=True) if plan.splits > 1 else plan
+
+
+def select_gradient(problem: FlashProblem, keys: bool, facts: ArchFacts) -> FlashPlan:
+    """Return the plan for the gradients.
+
+    Args:
+        problem: The problem of the forward pass.
+        keys: Gradients of keys and values instead of queries: what a plan calls left is right.
+        facts: The architecture.
+
+    Raises:
+        ConfigError: The architecture cannot, and what it can.
+    """
+    left, right = problem.left >= 0, problem.right >= 0
+    wide = -(-problem.d_qk // 32) * 32 + -(-problem.d_v // 32) * 32
+    # Both sides' rows, and those turned, are in LDS at once.
+    tile = 64 if 4 * 64 * wide <= facts.lds.capacity else 32
+    return FlashPlan(
+        _unit(problem, facts), problem.dtype, problem.d_qk, problem.d_v, waves=4, columns=1,
+        tile=tile, left=right if keys else left, right=left if keys else right,
+        varlen=problem.varlen,
+    )  # fmt: skip

@@ -23,11 +23,20 @@ from flydsl_kernels.attention.device.softmax import (
     across_halves,
     exponentials,
     largest_of,
+    power,
     raised,
 )
+from flydsl_kernels.attention.device.streams import (
+    first_cursor,
+    key_loads,
+    own_streams,
+    read_keys,
+    value_loads,
+)
 from flydsl_kernels.attention.device.tiles import own_tiles
+from flydsl_kernels.attention.device.weave import woven
 from flydsl_kernels.attention.problem import FlashProblem
-from flydsl_kernels.attention.selection import FlashPlan, select_flash
+from flydsl_kernels.attention.selection import CUT, FlashPlan, select_flash
 from flydsl_rocdl.expr.access import amd_facts
 
 __all__ = ["launch_flash"]
@@ -35,11 +44,18 @@ __all__ = ["launch_flash"]
 _LN_2 = math.log(2.0)
 
 
-def load_queries(tiles: Any) -> list[list[Any]]:
-    """Return the operands of the lane's queries: per block of rows, the pieces of a row."""
-    a, plan, lane, block = tiles.a, tiles.plan, tiles.lane, tiles.block
+def load_rows(tiles: Any, tensor: Any, width: int) -> list[list[Any]]:
+    """Return the operands of the lane's own rows: per block of rows, the pieces of a row.
+
+    Args:
+        tiles: The tiles.
+        tensor: q, or what has its rows and heads.
+        width: Elements of a row.
+    """
+    plan, lane, block = tiles.plan, tiles.lane, tiles.block
     unit, element = UNITS[plan.unit], ELEMENTS[plan.element]
-    source = head_rows(a.q, block.batch, block.base_q, block.head, plan.d_qk)
+    wide = plan.wide_qk if width == plan.d_qk else plan.wide_v
+    source = head_rows(tensor, block.batch, block.base_q, block.head, width)
     rows = plan.waves * plan.columns * unit.rows
     buffer = buffer_rows(source, block.first, fx.min(block.length_q - block.first, rows))
     stride, out = source.stride.to(fx.Int32), []
@@ -47,28 +63,35 @@ def load_queries(tiles: Any) -> list[list[Any]]:
     for column in fx.range_constexpr(plan.columns):
         row = (lane.wave * plan.columns + column) * unit.rows + lane.column
         pieces = []
-        for piece in fx.range_constexpr(plan.wide_qk // PIECE):
+        for piece in fx.range_constexpr(wide // PIECE):
             parts = []
             for part in fx.range_constexpr(unit.chunks):
                 chunk = 2 * piece + (part if unit.copies else lane.half)
                 offset = row * stride + chunk * 8
-                if plan.wide_qk != plan.d_qk:
-                    offset = within(chunk < plan.d_qk // 8, offset)
+                if wide != width:
+                    offset = within(chunk < width // 8, offset)
                 parts.append((buffer + offset).load(vector))
             pieces.append(parts[0] if len(parts) == 1 else parts[0].shuffle(parts[1], range(16)))
         out.append(pieces)
     return out
 
 
-def scores_of(tiles: Any, queries: list[list[Any]]) -> list[list[Any]]:
-    """Return K Qᵀ of the tile in LDS: per block of queries, the blocks of keys."""
+def scores_of(tiles: Any, queries: list[list[Any]], read: Any = None) -> list[list[Any]]:
+    """Return K Qᵀ of the tile in LDS: per block of queries, the blocks of keys.
+
+    Args:
+        tiles: The tiles.
+        queries: Operands of the queries.
+        read: Reads an operand; default `Tiles.key_piece`.
+    """
+    read = read or tiles.key_piece
     plan, unit = tiles.plan, UNITS[tiles.plan.unit]
     zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
     out: list[list[Any]] = [[] for _ in queries]
     for row in fx.range_constexpr(0, plan.tile, unit.rows):
         sums = [zero] * len(queries)
         for piece in fx.range_constexpr(plan.wide_qk // PIECE):
-            keys = tiles.key_piece(row, piece)
+            keys = read(row, piece)
             sums = [
                 unit.multiply(keys, mine[piece], total)
                 for mine, total in zip(queries, sums, strict=True)
@@ -96,22 +119,20 @@ def weigh(tiles: Any, weights: list[list[Any]], parts: list[list[Any]]) -> list[
     return parts
 
 
-def step(
-    tiles: Any, queries: Any, state: list[Any], first: Any, rows: list[Any], masked: bool
-) -> list[Any]:
-    """Return the state after the tile in LDS, which starts at key `first`.
+def seen_scores(
+    tiles: Any, scores: list[list[Any]], first: Any, rows: list[Any], masked: bool
+) -> tuple[list[list[Any]], Any]:
+    """Return (scores as the softmax takes them, their factor) of a tile.
 
     Args:
-        tiles: The tile.
-        queries: Operands of the queries.
-        state: As in `raised`.
+        tiles: The tiles.
+        scores: K Qᵀ of the tile.
         first: First key of the tile.
         rows: The lane's rows.
         masked: Whether some rows do not see all of the tile.
     """
     plan, unit = tiles.plan, UNITS[tiles.plan.unit]
     scale = head_scale(tiles.a, plan, tiles.block)
-    scores = scores_of(tiles, queries)
     starts = range(0, plan.tile, unit.rows)
     keys = [first + start + tiles.lane.half * unit.group for start in starts]
     if plan.bias or plan.alibi:
@@ -125,11 +146,26 @@ def step(
             [visible(tiles, x, key, row) for x, key in zip(mine, keys, strict=True)]
             for mine, row in zip(scores, rows, strict=True)
         ]
-    tops = [largest_of([x for block in mine for x in block]) for mine in scores]
-    state = raised(state, tops, scale, plan)
+    return scores, scale
+
+
+def tops_of(scores: list[list[Any]]) -> list[Any]:
+    """Return the maximum of the lane's scores per block of rows."""
+    return [largest_of([x for block in mine for x in block]) for mine in scores]
+
+
+def accumulate(tiles: Any, state: list[Any], scores: tuple[Any, Any]) -> list[Any]:
+    """Return the state after a tile whose values are in LDS.
+
+    Args:
+        tiles: The tiles.
+        state: As in `raised`, with references raised for these scores.
+        scores: Scores of the tile, and their factor.
+    """
+    found, scale = scores
     made = [
         exponentials(mine, column[0], scale, tiles)
-        for mine, column in zip(scores, state, strict=True)
+        for mine, column in zip(found, state, strict=True)
     ]
     parts = weigh(tiles, [pieces for _, pieces in made], [column[2] for column in state])
     return [
@@ -147,13 +183,72 @@ def passes(
     The tile at the start is in the registers `share`; that at the end will be.
     """
     state, share = carried
-    for first in range(span[0], span[1], tiles.plan.tile):
+    plan = tiles.plan
+    for first in range(span[0], span[1], plan.tile):
         fx.rocdl.lds_barrier()
         tiles.store(share)
         fx.rocdl.lds_barrier()
-        share = tiles.load(first + tiles.plan.tile)
-        state = step(tiles, queries, state, first, rows, masked)
+        share = tiles.load(first + plan.tile, first + plan.tile)
+        found, scale = seen_scores(tiles, scores_of(tiles, queries), first, rows, masked)
+        state = raised(state, tops_of(found), scale, plan)
+        state = accumulate(tiles, state, (found, scale))
     return state, share
+
+
+def pass_ahead(
+    tiles: Any, queries: Any, carried: tuple[Any, Any], first: Any, rows: list[Any], masked: bool
+) -> tuple[Any, Any]:
+    """Return what `first_scores` does after the tile that starts at key `first`."""
+    (state, scores, tops), cursor = carried
+    plan = tiles.plan
+    fx.rocdl.pipeline().wait()
+    found, scale = seen_scores(tiles, scores, first, rows, masked)
+    if masked or plan.bias or plan.alibi:
+        tops = tops_of(found)
+    state = raised(state, tops, scale, plan)
+    state, scores, tops = woven(tiles, state, (found, scale), queries, (first, cursor))
+    return (state, scores, tops), cursor.moved(tiles)
+
+
+@flyc.jit
+def passes_ahead(
+    tiles: Any, queries: Any, carried: tuple[Any, Any], span: Any, rows: list[Any], masked: bool
+) -> tuple[Any, Any]:
+    """Return what `first_scores` does after the tiles from span[0] to span[1].
+
+    The scores of the next tile are made beside the softmax of the one before. Loads into LDS are a
+    tile ahead of their use. Two tiles make an iteration, so that the registers of new scores are
+    not those of the ones in use.
+    """
+    start, tile = span[0], tiles.plan.tile
+    if fx.const_expr(not masked):
+        start = span[0] + (span[1] - span[0]) // (2 * tile) * (2 * tile)
+        for first in range(span[0], start, 2 * tile):
+            carried = pass_ahead(tiles, queries, carried, first, rows, masked)
+            carried = pass_ahead(tiles, queries, carried, first + tile, rows, masked)
+    for first in range(start, span[1], tile):
+        carried = pass_ahead(tiles, queries, carried, first, rows, masked)
+    return carried
+
+
+@flyc.jit
+def first_scores(tiles: Any, queries: Any, state: list[Any]) -> tuple[Any, Any]:
+    """Return what `passes_ahead` carries before the first tile.
+
+    That is ((state proper, scores of the tile, their maxima), cursor).
+    """
+    begin, pipe = tiles.block.begin, fx.rocdl.pipeline()
+    turn = fx.Int32(0)
+    for load in key_loads(tiles, begin, turn):
+        load()
+    pipe.commit()
+    following = key_loads(tiles, begin + tiles.plan.tile, 1 - turn)
+    for load in [*following, *value_loads(tiles, begin, turn)]:
+        load()
+    pipe.commit()
+    pipe.wait(1)
+    scores = scores_of(tiles, queries, lambda row, piece: read_keys(tiles, turn, row, piece))
+    return (state, scores, tops_of(scores)), first_cursor(tiles)
 
 
 @flyc.jit
@@ -161,21 +256,22 @@ def finish(tiles: Any, row: Any, state: Any) -> None:
     """Write a row of the result, and the logarithm of its sum."""
     a, plan, unit, block = tiles.a, tiles.plan, UNITS[tiles.plan.unit], tiles.block
     reference, total, parts = state
+    total = total[0] + total[1]
     total = total + across_halves(total, unit)
     if fx.const_expr(plan.sink):
         own = fx.rocdl.read_first_lane(a.sink[block.head].to(fx.Float32)) * (1.0 / _LN_2)
         grown = fx.maxnumf(reference, own)
-        factor = fx.math.exp2(reference - grown)
-        total = total * factor + fx.math.exp2(own - grown)
+        factor = power(reference - grown)
+        total = total * factor + power(own - grown)
         parts, reference = [part * factor for part in parts], grown
     nothing = total == 0.0
-    factor = fx.arith.select(nothing, fx.Float32(0.0), fx.Float32(1.0) / total)
+    factor = fx.arith.select(nothing, fx.Float32(0.0), fx.Float32(CUT if plan.cut else 1.0) / total)
     if fx.const_expr(plan.byte):
         factor = factor * a.scale_v[block.sequence, block.kv_head]
     target = head_rows(a.o, block.out, block.base_q, block.head, plan.d_v)
     if row.number < block.length_q:
         start = target.start + row.number.to(fx.Int64) * target.stride
-        store_row(tiles, start, [part * factor for part in parts])
+        store_row(tiles, start, [part * factor for part in parts], plan.d_v)
         if fx.const_expr(plan.lse):
             value = (reference + fx.math.log2(total)) * _LN_2
             value = fx.arith.select(nothing, fx.Float32(float("-inf")), value)
@@ -188,16 +284,16 @@ def finish(tiles: Any, row: Any, state: Any) -> None:
 
 
 @flyc.jit
-def store_row(tiles: Any, start: Any, parts: list[Any]) -> None:
-    """Store the lane's elements of a row, rounded to the result's type."""
-    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+def store_row(tiles: Any, start: Any, parts: list[Any], width: int) -> None:
+    """Store the lane's elements of a row of `width` elements, rounded to the result's type."""
+    unit = UNITS[tiles.plan.unit]
     for number, part in enumerate(parts):
         scaled = part.to(start.element)
         for register in fx.range_constexpr(0, unit.registers, unit.group):
             element = number * unit.rows + unit.row(register)
             place = element + tiles.lane.half * unit.group
             piece = scaled.shuffle(scaled, range(register, register + unit.group))
-            if fx.const_expr(element + 2 * unit.group <= plan.d_v) or place < plan.d_v:
+            if fx.const_expr(element + 2 * unit.group <= width) or place < width:
                 (start + place).store(piece)
 
 
@@ -207,21 +303,30 @@ def flash_kernel(a: FlashArguments, blocks: fx.Int32, plan: fx.Constexpr[FlashPl
     unit = UNITS[plan.unit]
     lane, block = own_lane(unit), own_block(a, blocks, plan)
     if block.first < block.length_q:
-        tiles = own_tiles(a, plan, lane, block)
-        queries, rows = load_queries(tiles), own_rows(tiles)
+        tiles = (own_streams if plan.ahead else own_tiles)(a, plan, lane, block)
+        queries, rows = load_rows(tiles, a.q, plan.d_qk), own_rows(tiles)
         zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
         state = [
-            (fx.Float32(LEAST), fx.Float32(0.0), [zero] * (plan.wide_v // unit.rows)) for _ in rows
+            (
+                fx.Float32(LEAST),
+                fx.Vector.filled((2,), 0.0, fx.Float32),
+                [zero] * (plan.wide_v // unit.rows),
+            )
+            for _ in rows
         ]
-        carried = (state, tiles.load(block.begin))
+        if fx.const_expr(plan.ahead):
+            run, carried = passes_ahead, first_scores(tiles, queries, state)
+        else:
+            run, carried = passes, (state, tiles.load(block.begin, block.begin))
         if fx.const_expr(plan.left):
             span = (block.begin, block.whole_begin)
-            carried = passes(tiles, queries, carried, span, rows, True)
+            carried = run(tiles, queries, carried, span, rows, True)
         span = (block.whole_begin, block.whole_end)
-        carried = passes(tiles, queries, carried, span, rows, False)
+        carried = run(tiles, queries, carried, span, rows, False)
         span = (block.whole_end, block.end)
-        carried = passes(tiles, queries, carried, span, rows, True)
-        for row, found in zip(rows, carried[0], strict=True):
+        carried = run(tiles, queries, carried, span, rows, True)
+        state = carried[0][0] if fx.const_expr(plan.ahead) else carried[0]
+        for row, found in zip(rows, state, strict=True):
             finish(tiles, row, found)
 
 

@@ -60,19 +60,22 @@ def key_source(tensor: Any, plan: FlashPlan, block: Block, width: int) -> Source
     return Source(start, stride[1], width, stride[0])
 
 
-def buffer_rows(source: Source, first: Any, count: Any) -> Any:
+def buffer_rows(source: Source, first: Any, count: Any, moved: Any = None) -> Any:
     """Return a buffer pointer to row `first` that reaches `count` rows; none if that is negative.
 
     Args:
-        source: The rows.
+        source: The rows; they lie at least their width apart.
         first: A row.
         count: Number of rows that may be accessed.
+        moved: Elements from row 0 to that row, 64-bit, if they are known.
     """
+    # Descriptors are in scalar registers: say that what they are made of is uniform.
+    count = fx.rocdl.read_first_lane(count)
     size = source.start.element.width // 8
-    reach = (fx.max(count, 1) - 1).to(fx.Int64) * source.stride + source.width
-    records = fx.arith.select(count > 0, reach * size, fx.Int64(0))
-    place = source.start + first.to(fx.Int64) * source.stride
-    return fx.rocdl.make_buffer_ptr(place, records)
+    reach = fx.max((count - 1) * source.stride.to(fx.Int32) + source.width, 0)
+    if moved is None:
+        moved = fx.rocdl.read_first_lane(first).to(fx.Int64) * source.stride
+    return fx.rocdl.make_buffer_ptr(source.start + moved, (reach * size).to(fx.Int64))
 
 
 def page_of(a: Any, plan: FlashPlan, block: Block, source: Source, key: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl_kernels.attention.device.matrix import UNITS
 
-__all__ = ["Row", "adjusted", "head_scale", "own_rows", "visible"]
+__all__ = ["Row", "adjusted", "head_scale", "own_rows", "seen", "visible"]
 
 
 _LOG2_E = 1.0 / math.log(2.0)
@@ -96,6 +96,14 @@ def adjusted(tiles: Any, scores: Any, first: Any, row: Row, scale: Any) -> Any:
     return fx.Vector.from_elements(out)
 
 
+def seen(key: int, first: Any, row: Row) -> Any:
+    """Return whether a row sees a key, counted from `first`."""
+    there = key <= row.high - first
+    if row.low is not None:
+        there = there & (key >= row.low - first)
+    return there
+
+
 def visible(tiles: Any, scores: Any, first: Any, row: Row) -> Any:
     """Return scores, minus infinity where the row does not see the key.
 
@@ -109,9 +117,6 @@ def visible(tiles: Any, scores: Any, first: Any, row: Row) -> Any:
     hidden = fx.Float32(float("-inf"))
     out = []
     for register in fx.range_constexpr(unit.registers):
-        key = unit.row(register)
-        there = key <= row.high - first
-        if row.low is not None:
-            there = there & (key >= row.low - first)
+        there = seen(unit.row(register), first, row)
         out.append(fx.arith.select(there, scores[register], hidden))
     return fx.Vector.from_elements(out)

@@ -67,9 +67,9 @@ class Tiles:
         """Numeric class that elements are moved as."""
         return ELEMENTS[self.plan.element]
 
-    def load(self, first: Any) -> list[Any]:
-        """Load the thread's share of the tiles of K and V that start at key `first`."""
-        return [*self.load_keys(first), *self.load_values(first)]
+    def load(self, keys: Any, values: Any) -> list[Any]:
+        """Load the thread's share of the tile of K that starts at a key, and of that of V."""
+        return [*self.load_keys(keys), *self.load_values(values)]
 
     def store(self, share: list[Any]) -> None:
         """Store what `load` returned to LDS."""
@@ -77,15 +77,23 @@ class Tiles:
         self.store_keys(share[:count])
         self.store_values(share[count:])
 
-    def reach(self, source: Source, first: Any, row: Any) -> tuple[Any, Any, Any]:
+    def reach(
+        self, source: Source, first: Any, row: Any, moved: Any = None
+    ) -> tuple[Any, Any, Any]:
         """Return (buffer pointer, row counted from it, rows that it reaches) of a tile's row.
 
         Where keys are paged, the rows of the lanes of a wave are in one page.
+
+        Args:
+            source: Rows of k or v.
+            first: First key of the tile.
+            row: A row of the tile.
+            moved: As of `buffer_rows`.
         """
         plan, block = self.plan, self.block
         if not plan.page:
             count = fx.min(block.end - first, plan.tile)
-            return buffer_rows(source, first, count), row, count
+            return buffer_rows(source, first, count, moved), row, count
         start, page = page_of(self.a, plan, block, source, first + fx.rocdl.read_first_lane(row))
         count = fx.min(block.end - page, plan.page)
         if plan.vectorised:
@@ -137,12 +145,18 @@ class Tiles:
             place = row * self.plan.wide_qk + (chunk ^ self.key_swizzle(row)) * _CHUNK
             (self.lds_k + place).store(value)
 
-    def key_piece(self, row: int, piece: int) -> Any:
-        """Return the operand of the rows from `row` on, piece `piece` of their elements."""
+    def key_piece(self, row: int, piece: int, start: Any = 0) -> Any:
+        """Return the operand of the rows from `row` on, piece `piece` of their elements.
+
+        Args:
+            row: First row of the block.
+            piece: Which elements.
+            start: Where the tile begins in LDS.
+        """
         plan, unit = self.plan, UNITS[self.plan.unit]
         low = 8 if plan.wide_qk % 64 == 0 else 4
         swizzle = self.key_swizzle(self.lane.column)
-        base = self.lane.column * plan.wide_qk
+        base = start + self.lane.column * plan.wide_qk
         places = []
         for part in fx.range_constexpr(unit.chunks):
             inside = swizzle ^ (part if unit.copies else self.lane.half)
@@ -173,6 +187,10 @@ class Tiles:
         inside = position % (4 * columns)
         rest = inside // 2
         return position // (4 * columns), rest // columns, inside % 2, rest % columns
+
+    def value_swizzle(self, row: Any) -> Any:
+        """Return what the chunk's number is combined with in a row of the turned V."""
+        return (row ^ (row // 8)) % (self.plan.tile // _CHUNK)
 
     def load_values(self, first: Any) -> list[Any]:
         """Load the thread's rows of the tile of V that starts at key `first`.
@@ -226,7 +244,7 @@ class Tiles:
             rows = share[per_step * step : per_step * (step + 1)]
             for element in fx.range_constexpr(width):
                 row = column * width + element
-                number = (piece * 2 + chunk) ^ ((row ^ (row // 8)) % 8)
+                number = (piece * 2 + chunk) ^ self.value_swizzle(row)
                 place = row * plan.tile + number * _CHUNK + half * 4
                 turned = rows[element] if plan.vectorised else None
                 if turned is None:
@@ -237,8 +255,8 @@ class Tiles:
         """Return the operand of the elements of v from `row` on, for a piece of the keys."""
         plan, unit = self.plan, UNITS[self.plan.unit]
         column = self.lane.column
-        swizzle = (column ^ (column // 8)) % 8
-        fixed = (2 * piece) ^ (row // 8 % 8)
+        swizzle = self.value_swizzle(column)
+        fixed = (2 * piece) ^ self.value_swizzle(row // 8 * 8)
         places = []
         for part in fx.range_constexpr(unit.chunks):
             inside = swizzle ^ (part if unit.copies else self.lane.half)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl_kernels.attention.ops.autograd import differentiable
 from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
 
 __all__ = ["flash_attention"]
@@ -75,5 +76,10 @@ def flash_attention(
         bool(causal), tuple(window), softmax_scale, bias, alibi_slopes, sink,
         (q_descale, k_descale, v_descale),
     )  # fmt: skip
-    result, lse = run_forward((q, k, v), sequences, keys, extras, return_lse, out, stream)
+    if out is None and stream is None and differentiable(q, k, v):
+        from flydsl_kernels.attention.ops.operators import differentiable_attention
+
+        result, lse = differentiable_attention((q, k, v), sequences, keys, extras)
+    else:
+        result, lse = run_forward((q, k, v), sequences, keys, extras, return_lse, out, stream)
     return (result, lse) if return_lse else result

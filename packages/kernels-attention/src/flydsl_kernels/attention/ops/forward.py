@@ -25,7 +25,16 @@ from flydsl_kernels.attention.arrays import (
 )
 from flydsl_kernels.attention.problem import FlashProblem
 
-__all__ = ["Extras", "Keys", "Sequences", "run_forward"]
+__all__ = [
+    "Extras",
+    "Keys",
+    "Sequences",
+    "as_batches",
+    "index_arrays",
+    "problem_of",
+    "run_forward",
+    "shapes_of",
+]
 
 _LOG2_E = 1.0 / math.log(2.0)
 _MOST = (1 << 31) - 1
@@ -308,7 +317,7 @@ def _arguments(
     names = ("starts_q", "starts_k", "lengths", "pages", "bias", "slopes", "sink", "scale_q",
              "scale_k", "scale_v")  # fmt: skip
     given |= dict.fromkeys(names, unused)
-    given |= _index_arrays(shapes, sequences, keys, like, int(k.shape[0]))
+    given |= index_arrays(shapes, sequences, keys, like, int(k.shape[0]))
     if extras.bias is not None:
         given["bias"] = _bias(extras.bias, shapes, sequences, like)
     if extras.alibi_slopes is not None:
@@ -331,7 +340,7 @@ def _arguments(
     return Options(given, shapes.longest)
 
 
-def _index_arrays(
+def index_arrays(
     shapes: Shapes, sequences: Sequences, keys: Keys, like: Any, rows_k: int
 ) -> dict[str, Any]:
     """Return the arrays that say where sequences and pages are."""
