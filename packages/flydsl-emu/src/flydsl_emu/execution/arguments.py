@@ -32,6 +32,8 @@ class Arguments:
         struct.pack_into("<II", queue, _QUEUE_APERTURES, SHARED_APERTURE, PRIVATE_APERTURE)
         self.queue, self.queue_address = _placed(bytes(queue))
         size = max(kernel.descriptor.kernarg_size, len(kernarg), 16)
+        # The segment is aligned to 16 bytes, so LLVM widens its last load up to a multiple of them.
+        size = -(-size // 16) * 16
         data = bytearray(size)
         data[: len(kernarg)] = kernarg
         for offset, value in hidden_arguments(kernel, geometry, self.queue_address):
