@@ -229,19 +229,84 @@ def _shapes(k: int, integers: Sequence[tuple[int, str]]) -> list[_Shape]:
     return found + [_Shape("i32", n, kind, kind) for n, kind in integers]
 
 
+def _powers(v: VectorApi, registers: Sequence[Value], row: int) -> list[Value]:
+    """Return the scale of each run of k of a lane's row: of E8M0, lowest k in the lowest byte.
+
+    The scales of the 16 rows lie in lanes 0 to 15, or with `row` 1 in lanes 16 to 31.
+    """
+    lanes = tuple(lane % 16 + 16 * row for lane in range(v.lane_count))
+    powers = []
+    for register in registers:
+        word = v.shuffle(register, lanes)
+        for at in range(0, 32, 8):
+            exponent = extract(v, word, at, 8)
+            power = v.ldexp(v.const(F64, 1.0), v.sub(v.cast(exponent, I32), 127))
+            powers.append(v.select(v.eq(exponent, 255), v.const(F64, float("nan")), power))
+    return powers
+
+
+def _scaled(v: VectorApi, elements: Sequence[Value], run: int, powers: list[Value]) -> list[Value]:
+    """Return elements times their scales; the halves of the wave take turns every `run` k."""
+    block = 2 * len(elements) // len(powers)
+    upper = v.ne(v.bit_and(v.lane_id(), 16), 0)
+    found = []
+    for at, x in enumerate(elements):
+        k = at // run * 2 * run + at % run
+        low, high = powers[k // block], powers[(k + run) // block]
+        found.append(v.mul(x, low if low is high else v.select(upper, high, low)))
+    return found
+
+
 def _any_small(
-    v: VectorApi, i: Instruction, a: list[Value], b: list[Value], c: list[Value]
+    v: VectorApi,
+    i: Instruction,
+    a: list[Value],
+    b: list[Value],
+    c: list[Value],
+    *scales: list[Value],
 ) -> object:
-    """Multiply elements of up to 8 bits, whose formats the instruction names."""
+    """Multiply elements of up to 8 bits, whose formats the instruction names.
+
+    Lanes hold runs of 16 bytes, so 16 k of 8 bits and 32 k of 4 bits (Triton's operand layouts of
+    gfx1250, and its `chooseScaledWmmaScaleLayout` for the scales).
+    """
     kinds = [_F8F6F4[i.mod(name) % len(_F8F6F4)] for name in ("a_fmt", "b_fmt")]
     # Elements of one width meet their partners wherever their k lie; public sources do not tell
-    # where elements of different widths lie.
-    alike = _BITS[kinds[0]] == _BITS[kinds[1]]
-    v.require(v.const(B1, alike), f"the product of {kinds[0]} and {kinds[1]}")
-    count = min(32 * len(x) // _BITS[kind] for x, kind in zip((a, b), kinds, strict=True))
-    sides = [_elements(v, i, x, kinds[n], n)[:count] for n, x in enumerate((a, b))]
-    shape = _Shape("f32", 2 * count, *kinds)
-    return _multiply(v, i, shape, (sides[0], sides[1]), c, c, False)
+    # where elements of 6 bits lie.
+    alike = _BITS[kinds[0]] == _BITS[kinds[1]] and not scales
+    known = all(_BITS[kind] != 6 for kind in kinds)
+    v.require(v.const(B1, alike or known), f"the product of {kinds[0]} and {kinds[1]}")
+    v.require(
+        v.const(B1, not i.mod("a_scale_fmt") and not i.mod("b_scale_fmt")),
+        "scales of other formats than E8M0",
+    )
+    sides, layouts = [], []
+    for n, (registers, kind) in enumerate(zip((a, b), kinds, strict=True)):
+        elements = _elements(v, i, registers, kind, n)[:64]
+        run = 128 // _BITS[kind] if known else 64
+        if scales:
+            row = i.mod("b_scale" if n else "a_scale")
+            elements = _scaled(v, elements, run, _powers(v, scales[n], row))
+        sides.append(elements)
+        layouts.append(Side("values", len(elements) // run))
+    plan = MatrixPlan(16, 16, 128, 1, layouts[0], layouts[1], "values", v.lane_count, 8)
+    sums = v.matrix_multiply(
+        sides[0], sides[1], _accumulators(v, i, c, "f32", plan.results, True), plan
+    )
+    return _results(v, i, sums, "f32", c, True)
+
+
+def _tall(v: VectorApi, i: Instruction, a: list[Value], b: list[Value], c: list[Value]) -> object:
+    """Multiply 32 rows of FP4: a lane's second half of A and C belongs to the rows from 16 on."""
+    right = _elements(v, i, b, "fp4", 1)
+    shape = _Shape("f32", 128, "fp4", "fp4")
+    found: list[Value] = []
+    addends = _spread(c, 16)
+    for half in (0, 1):
+        left = _elements(v, i, a[8 * half : 8 * half + 8], "fp4", 0)
+        part = addends[8 * half : 8 * half + 8]
+        found += _multiply(v, i, shape, (left, right), part, part, False)
+    return found
 
 
 def _gfx1250_shapes() -> list[_Shape]:
@@ -268,7 +333,12 @@ def _define() -> None:
             "unmasked.regs = inst arch oldregs regs regs regs",
             _wmma(shape),
         )
-    define("v_wmma_f32_16x16x128_f8f6f4", "unmasked.regs = inst regs regs regs", _any_small)
+    square = "f32_16x16x128_f8f6f4"
+    define(f"v_wmma_{square}", "unmasked.regs = inst regs regs regs", _any_small)
+    for prefix in ("scale", "scale16"):
+        form = "unmasked.regs = inst regs regs regs regs regs"
+        define(f"v_wmma_{prefix}_{square}", form, _any_small)
+    define("v_wmma_f32_32x16x128_f4", "unmasked.regs = inst regs regs regs", _tall)
     for shape in _shapes(16, ((16, "iu8"), (16, "iu4"), (32, "iu4"))):
         kinds = shape.a if shape.a not in _SMALL else f"{shape.a}_{shape.b}"
         define(

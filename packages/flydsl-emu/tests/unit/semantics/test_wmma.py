@@ -347,8 +347,84 @@ def test_formats_that_the_instruction_names(first: int, second: int) -> None:
     check(scene.result("f32"), sides[0], sides[1].T, c, "f32")
 
 
-def test_formats_of_different_widths_are_refused() -> None:
-    registers = (Operand("v", D, 8), Operand("v", A, 16), Operand("v", B, 8), Operand("v", C, 8))
-    name, mods = "v_wmma_f32_16x16x128_f8f6f4", {"b_fmt": 4}
-    with pytest.raises((KernelFault, FlyDSLError), match="fp8 and fp4"):
+WIDTHS = (8, 8, 6, 6, 4)
+
+
+def small_floats(rng: np.random.Generator, rows: int, index: int) -> tuple[Array, Array]:
+    values = rng.normal(0, 1, (rows, 128)).astype(getattr(ml_dtypes, ANY[index]))
+    return values.view(np.uint8).astype(np.uint32), values.astype(np.float64)
+
+
+def in_turns(bits: int) -> Array:
+    """Return the k of the halves of a wave one after the other: they take turns every 16 bytes."""
+    run, at = 128 // bits, np.arange(64)
+    low = at // run * 2 * run + at % run
+    return np.concatenate([low, low + run])
+
+
+@pytest.mark.opcodes("v_{kind}_f32_16x16x128_f8f6f4")
+@pytest.mark.parametrize("formats", [(0, 4), (4, 1), (1, 0), (4, 4)])
+@pytest.mark.parametrize(("kind", "block"), [("wmma", 0), ("wmma_scale", 32), ("wmma_scale16", 16)])
+@pytest.mark.parametrize("rows", [(0, 0), (1, 0), (0, 1)])
+def test_formats_of_different_widths_and_scales(
+    formats: tuple[int, int], kind: str, block: int, rows: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(block + formats[0])
+    scene = Scene("gfx1250")
+    sides, registers = [], [Operand("v", D, 8)]
+    for base, index in ((A, formats[0]), (B, formats[1])):
+        raw, values = small_floats(rng, 16, index)
+        scene.operand_across_words(base, raw[:, in_turns(WIDTHS[index])], WIDTHS[index])
+        registers.append(Operand("v", base, 64 * WIDTHS[index] // 32))
+        sides.append(values)
+    c = rng.normal(0, 3, (16, 16)).astype(np.float32)
+    registers.append(Operand("v", C, scene.accumulator(C, c)))
+    mods = {"a_fmt": formats[0], "b_fmt": formats[1], "a_scale": rows[0], "b_scale": rows[1]}
+    if block:
+        for side in (0, 1):
+            lanes = rng.integers(120, 134, (32, 128 // block)).astype(np.uint8)
+            for at, word in enumerate(lanes.view(np.uint32).T):
+                scene.bench.state.vector[X + 4 * side + at, 0, :] = word
+            powers = 2.0 ** (lanes[16 * rows[side] :][:16].astype(np.float64) - 127)
+            sides[side] = sides[side] * np.repeat(powers, block, axis=1)
+            registers.append(Operand("v", X + 4 * side, 32 // block))
+    name = f"v_{kind}_f32_16x16x128_f8f6f4"
+    scene.bench.execute(Instruction(0, 16, "VOP3P", name, "", tuple(registers), mods))
+    check(scene.result("f32"), sides[0], sides[1].T, c, "f32")
+
+
+@pytest.mark.opcodes("v_wmma_f32_32x16x128_f4")
+def test_thirty_two_rows_of_four_bits() -> None:
+    rng = np.random.default_rng(4)
+    scene = Scene("gfx1250")
+    (a_bits, a), (b_bits, b) = small_floats(rng, 32, 4), small_floats(rng, 16, 4)
+    turns = in_turns(4)
+    for half in (0, 1):
+        scene.operand_across_words(A + 8 * half, a_bits[16 * half :][:16, turns], 4)
+    scene.operand_across_words(B, b_bits[:, turns], 4)
+    c = rng.normal(0, 3, (32, 16)).astype(np.float32)
+    for half in (0, 1):
+        scene.accumulator(C + 8 * half, c[16 * half :][:16])
+    registers = tuple(Operand("v", *x) for x in ((D, 16), (A, 16), (B, 8), (C, 16)))
+    scene.bench.execute(Instruction(0, 8, "VOP3P", "v_wmma_f32_32x16x128_f4", "", registers, {}))
+    check(scene.result("f32"), a[:16], b.T, c[:16], "f32")
+    lower = scene.bench.state.vector[D + 8 : D + 16, 0, :].astype(np.uint32).view(np.float32)
+    lower = np.concatenate([lower[:, :16], lower[:, 16:]]).astype(np.float64)
+    assert np.allclose(lower, a[16:] @ b.T + c[16:], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "mods", "said"),
+    [
+        ("v_wmma_f32_16x16x128_f8f6f4", {"b_fmt": 2}, "fp8 and fp6"),
+        ("v_wmma_scale_f32_16x16x128_f8f6f4", {"a_fmt": 3, "b_fmt": 3}, "bf6 and bf6"),
+        ("v_wmma_scale_f32_16x16x128_f8f6f4", {"a_scale_fmt": 1}, "other formats than E8M0"),
+    ],
+)
+def test_what_is_not_published_is_refused(name: str, mods: dict[str, int], said: str) -> None:
+    sizes = [(D, 8), (A, 16), (B, 12 if "b_fmt" in mods else 16), (C, 8)]
+    if "scale" in name:
+        sizes += [(X, 1), (X + 1, 1)]
+    registers = tuple(Operand("v", *x) for x in sizes)
+    with pytest.raises((KernelFault, FlyDSLError), match=said):
         Scene("gfx1250").bench.execute(Instruction(0, 8, "VOP3P", name, "", registers, mods))

@@ -17,7 +17,7 @@ from flydsl_rocdl.arch import INSTRUCTION_TYPES, ArchFacts, MatrixShape, lookup
 
 ARCHES = ("gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 KINDS = {"mfma": "MFMA", "smfmac": "SMFMAC", "mfma_scale": "MFMA_Scale", "wmma": "WMMA"}
-KINDS["swmmac"] = "SWMMAC"
+KINDS |= {"swmmac": "SWMMAC", "wmma_scale": "WMMAScale"}
 ELEMENT_BITS = {"f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "i4": 4}
 ELEMENT_BITS |= {"f6E2M3FN": 6, "f6E3M2FN": 6, "f4E2M1FN": 4}
 ARRANGED = {
@@ -41,7 +41,7 @@ def _element(name: str, flavour: str) -> str:
 def _load_bits(shape: MatrixShape, element: str, side: int, facts: ArchFacts) -> int:
     """Return how many bits of one row a lane can load at once."""
     bits = ELEMENT_BITS.get(element, 8)
-    if shape.family == "mfma_scale":
+    if shape.family in ("mfma_scale", "wmma_scale"):
         return bits * (32 if bits < 8 else 16)
     values = shape.m * shape.k * shape.blocks // facts.wave_size
     if shape.family in ("smfmac", "swmmac"):
@@ -56,8 +56,13 @@ def _load_bits(shape: MatrixShape, element: str, side: int, facts: ArchFacts) ->
 def _cases(arch: str) -> Iterator[tuple[Any, ...]]:
     facts = lookup(arch)
     for shape in facts.matrix:
-        if arch == "gfx1250" and shape.family != "wmma":
-            continue  # the emulator has no sparse and no scaled ones of this architecture
+        if arch == "gfx1250" and shape.family == "swmmac":
+            continue  # where their operands lie is not published
+        if (
+            shape.family == "wmma_scale"
+            and len({"fp6" in x or "bf6" in x for x in (shape.a, shape.b)}) > 1
+        ):
+            continue  # nor how 6 bits meet other widths
         types = (_element(shape.a, facts.fp8), _element(shape.b, facts.fp8), shape.acc)
         sizes = [(shape.m, shape.n)]
         if shape.blocks > 1:
@@ -184,6 +189,14 @@ def _sparse(a: Any, p: Any, shape: MatrixShape, rng: Any, lanes: int) -> tuple[A
     return dense, np.ascontiguousarray(index.astype(np.uint32).view(np.int32))
 
 
+def _wave_scales(rng: Any, block: int, select: int) -> tuple[Any, Any]:
+    """Return the four or eight bytes of each lane of 32 and the factor of each element."""
+    lanes = rng.integers(118, 136, (32, 128 // block)).astype(np.uint8)
+    powers = 2.0 ** (lanes[16 * select :][:16].astype(np.float64) - 127)
+    kind = np.int32 if block == 32 else np.int64
+    return lanes.view(kind).ravel(), np.repeat(powers, block, axis=1)
+
+
 def _scales(rng: Any, rows: int, k: int, select: int) -> tuple[Any, Any]:
     """Return the four bytes of each lane and the factor of each element."""
     lanes = rng.integers(118, 136, (64, 4)).astype(np.uint8)
@@ -203,12 +216,18 @@ def test_product(
     lanes = facts.wave_size
     m, n, k = mnk
     sparse = shape.family in ("smfmac", "swmmac")
+    wave_scaled = shape.family == "wmma_scale"
     scaled = shape.family == "mfma_scale"
+    block = 16 if "scale16" in shape.intrinsic else 32
+    if wave_scaled:  # how scales meet 6 bits or 32 rows is not published
+        scaled = m == 16 and "6" not in shape.a
     options: list[tuple[str, Any]] = []
     selects = (0, 0)
     if scaled:
-        selects = tuple(int(x) for x in rng.integers(0, 4, 2))
+        selects = tuple(int(x) for x in rng.integers(0, 2 if wave_scaled else 4, 2))
         options = [("opsel_a", selects[0]), ("opsel_b", selects[1])]
+    if wave_scaled:
+        options.append(("block_size", block))
     if sparse:
         per_lane = m * k // 2 // lanes
         options = [("index_set", int(rng.integers(0, 16 // per_lane)))]
@@ -230,7 +249,10 @@ def test_product(
             dense, index = _sparse(a, p, shape, rng, lanes)
             extras = [index]
         if scaled:
-            made = [_scales(rng, m, k, s) for s in selects]
+            made = [
+                _wave_scales(rng, block, s) if wave_scaled else _scales(rng, m, k, s)
+                for s in selects
+            ]
             extras, factors = [x[0] for x in made], [x[1] for x in made]
         result = multiply(arch, p, a, b, c, *extras)
         left, right = (_rounded(x) if types[0] == "xf32" else x for x in (dense, b))
