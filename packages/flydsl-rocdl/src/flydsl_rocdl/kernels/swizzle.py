@@ -43,6 +43,10 @@ class RowSwizzle:
         """Return the byte offset of a piece, for integers and run-time numbers."""
         return row * self.row_bytes + (piece ^ self.key(row)) * PIECE
 
+    def repeat(self, rows: int) -> int:
+        """Return after how many groups of `rows` rows pieces are exchanged in the same way."""
+        return max(1, self.pieces * self.rows_per_line // rows)
+
     @property
     def variants(self) -> int:
         """Of pieces 4 c + g for lanes' g below 4, how many c have addresses of their own.

@@ -34,5 +34,6 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U914": "A gradient is asked for that matrix products do not have.",
         "FLY-C930": "A product with preshuffled weights cannot have this configuration.",
         "FLY-C931": "Tiles of a product with preshuffled weights do not fit the LDS.",
+        "FLY-C932": "The architecture does not load 16 bytes of a lane into LDS.",
     }
 )

@@ -12,6 +12,7 @@ import pytest
 
 import flydsl_emu
 from flydsl.config import scope
+from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.device.preshuffle.launch import compile_preshuffle_gemm
 from flydsl_rocdl.kernels.preshuffle import preshuffle_b
 
@@ -153,6 +154,31 @@ def test_local_data_share_has_no_bank_conflicts(arch: str, dtype: str, tile_k: i
     traffic = [t for t in reports[0].traffic if t.space == "lds"]
     assert {t.direction for t in traffic} == {"read", "write"}
     assert all(t.conflict_ratio == 1.0 for t in traffic)
+
+
+DIRECT = (("use_async_copy", True),)
+STRAIGHT = [
+    Case("bf16", (33, 64, 224), (32, 64, 64), options=DIRECT),
+    Case("fp8", (129, 192, 512), (64, 128, 128), "bias", options=DIRECT),
+    Case("int8", (64, 128, 1024), (64, 128, 256), options=(*DIRECT, ("enable_scheduler", False))),
+    Case("bf16", (33, 64, 1056), (32, 64, 512), options=DIRECT),
+]
+
+
+@pytest.mark.parametrize("case", STRAIGHT, ids=str)
+def test_a_comes_straight_into_local_data_share(case: Case) -> None:
+    with flydsl_emu.collect() as reports:
+        check(case, "gfx950")
+    texts = [a.text for a in reports[0].accesses if a.executions]
+    assert any(text.startswith("buffer_load") and "lds" in text for text in texts)
+    assert not any(t.conflict_ratio > 1 for t in reports[0].traffic if t.space == "lds")
+
+
+def test_architectures_without_wide_loads_into_local_data_share_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(Case("bf16", (33, 64, 128), (32, 64, 64), options=DIRECT), "gfx942")
+    assert caught.value.code == "FLY-C932"
+    assert "gfx950" in str(caught.value.allowed)
 
 
 def test_numbers_past_the_end_are_not_multiplied() -> None:

@@ -60,10 +60,11 @@ def compile_preshuffle_gemm(
         out_dtype: ``bf16``, ``fp16`` or ``f32``.
         **options: ``epilogue`` (``none``, ``bias``, ``bias_relu``, ``bias_silu``, ``bias_gelu``),
             ``waves_per_eu`` (occupancy to compile for), ``enable_scheduler`` (keep memory
-            operations at their places among the matrix instructions), ``use_async_copy`` and
-            ``preload`` (accepted: copies always run a step ahead, and their places follow from
-            the counts of instructions), ``xcd_swizzle`` (rows of tiles that neighbouring
-            workgroups of a die share), ``lds_stage`` (1 or 2).
+            operations at their places among the matrix instructions), ``use_async_copy`` (load A
+            into LDS without registers on the way, where the architecture moves 16 bytes of a
+            lane), ``preload`` (accepted: how far reads run ahead follows from the counts of
+            instructions), ``xcd_swizzle`` (rows of tiles that neighbouring workgroups of a die
+            share), ``lds_stage`` (1 or 2).
 
     Raises:
         ConfigError: An argument that the kernel cannot have; says which ones it can.
@@ -83,7 +84,7 @@ def compile_preshuffle_gemm(
         in_dtype, out_dtype, N, K, tile_m, tile_n, tile_k,
         Epilogue.named(str(chosen["epilogue"]), scaled=scaled),
         int(str(chosen["xcd_swizzle"])), int(str(chosen["lds_stage"])),
-        bool(chosen["enable_scheduler"]),
+        bool(chosen["enable_scheduler"]), bool(chosen["use_async_copy"]),
     )  # fmt: skip
     return preshuffle_launcher(plan, chosen["waves_per_eu"])
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import flydsl.expr as fx
 from flydsl_kernels.gemm.device.preshuffle.plan import PASS_BYTES, SCALED_K, SIDE, PreshufflePlan
+from flydsl_rocdl.expr.buffers import make_buffer_ptr
 from flydsl_rocdl.kernels.swizzle import PIECE, RowSwizzle
 from flydsl_rocdl.kernels.word_buffers import OUTSIDE, WordBuffer, pinned
 
@@ -55,12 +56,14 @@ class Place:
 class ARows:
     """The tile's rows of A in memory: a buffer per pass, and the thread's offset in each."""
 
-    def __init__(self, plan: PreshufflePlan, pointer: Any, rows: Any, place: Place) -> None:
+    def __init__(
+        self, plan: PreshufflePlan, pointer: Any, rows: Any, place: Place, swizzle: RowSwizzle
+    ) -> None:
         pitch, per_pass = plan.a_pitch, plan.rows_per_pass
         start = fx.recast_iter(fx.Int8, pointer) + place.first_row.to(fx.Int64) * pitch
         left = rows - place.first_row
-        self.buffers = [
-            WordBuffer.of(
+        parts = [
+            (
                 start + number * per_pass * pitch,
                 fx.min(left - number * per_pass, per_pass) * pitch,
             )
@@ -68,7 +71,34 @@ class ARows:
         ]
         pieces = plan.row_bytes // PIECE
         self.piece = place.thread % pieces
-        self.lane = place.thread // pieces * pitch + self.piece * PIECE
+        row = place.thread // pieces
+        self.lane = row * pitch + self.piece * PIECE
+        self.buffers = [WordBuffer.of(*part) for part in parts]
+        if plan.direct:
+            # What lies at a piece of local data share is the piece that the row's key puts there.
+            self._pointers = [make_buffer_ptr(first, fx.max(size, 0)) for first, size in parts]
+            self._lanes = [
+                row * pitch + (self.piece ^ swizzle.key(row + number * per_pass)) * PIECE
+                for number in range(min(plan.passes, swizzle.repeat(per_pass)))
+            ]
+            self._copy = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int8)
+
+    def direct_lane(self, number: int) -> Any:
+        """Return the thread's offset in a pass, for loads into local data share."""
+        return self._lanes[number % len(self._lanes)]
+
+    def bring(self, number: int, lane: Any, offset: Any, place: Any) -> None:
+        """Load the thread's 16 bytes of one pass into local data share.
+
+        Args:
+            number: The pass.
+            lane: `direct_lane`, perhaps moved.
+            offset: The step's place in a row, in bytes.
+            place: Pointer to where the thread's 16 bytes go.
+        """
+        source = fx.make_view(self._pointers[number] + lane, fx.make_layout(PIECE, 1))
+        target = fx.make_view(place, fx.make_layout(PIECE, 1))
+        fx.copy_atom_call(self._copy, source, target, soffset=fx.Int32(offset))
 
     def load(self, number: int, offset: Any) -> Any:
         """Load the thread's 16 bytes of one pass; `offset` is the step's place in a row."""
@@ -188,12 +218,11 @@ class Stage:
         ]
         pieces = plan.row_bytes // PIECE
         row, piece = place.thread // pieces, place.thread % pieces
-        # Rows are exchanged in the same way again after so many of them.
-        turn = swizzle.pieces * swizzle.rows_per_line
         self.writes = [
             self._address(swizzle.place(row + number * plan.rows_per_pass, piece))
-            for number in range(min(plan.passes, max(1, turn // plan.rows_per_pass)))
+            for number in range(min(plan.passes, swizzle.repeat(plan.rows_per_pass)))
         ]
+        self.thread = place.thread
 
     def _address(self, offset: Any) -> Any:
         """Return the pointer to the piece at a byte offset, known to be aligned."""
@@ -211,6 +240,11 @@ class Stage:
         at = slot * self.plan.tile_m * self.plan.row_bytes + block * SIDE * self.plan.row_bytes
         at += turn * self.variants * 4 * PIECE
         return (self.reads[variant] + at // 4).load(fx.Int32x4)
+
+    def place(self, slot: int, number: int) -> Any:
+        """Return where the thread's 16 bytes of one pass go in the order of threads."""
+        at = slot * self.plan.tile_m * self.plan.row_bytes + number * PASS_BYTES
+        return fx.recast_iter(fx.Int8, self.base) + at + self.thread * PIECE
 
     def write(self, slot: int, number: int, value: Any) -> None:
         """Write the thread's 16 bytes of one pass."""

@@ -69,6 +69,7 @@ class PreshufflePlan:
         group_m: Rows of tiles that workgroups of a die share; 0 takes the grid's order.
         stages: Buffers of local data share, 1 or 2.
         fenced: Keep memory operations where they are put among the matrix instructions.
+        direct: Load A into local data share without registers on the way; needs two buffers.
 
     Raises:
         ConfigError: A type or number that the kernel cannot do; says which are allowed.
@@ -85,6 +86,7 @@ class PreshufflePlan:
     group_m: int = 0
     stages: int = 2
     fenced: bool = True
+    direct: bool = False
 
     def __post_init__(self) -> None:
         if self.in_dtype not in IN_DTYPES:
@@ -96,6 +98,8 @@ class PreshufflePlan:
         self._check_tiles()
         if self.stages not in (1, 2):
             raise _refuse("A has one or two buffers in local data share", self.stages, "1, 2")
+        if self.direct and self.stages != 2:
+            raise _refuse("loads into local data share need two buffers", self.stages, "2")
         if self.group_m < 0:
             raise _refuse("a group has a number of rows", self.group_m, "0 and up")
 

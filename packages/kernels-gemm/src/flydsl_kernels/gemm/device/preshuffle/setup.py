@@ -18,9 +18,10 @@ from flydsl_kernels.gemm.device.preshuffle.operands import (
 from flydsl_kernels.gemm.device.preshuffle.plan import IN_DTYPES, PreshufflePlan
 from flydsl_kernels.gemm.device.preshuffle.tile import TileBody
 from flydsl_kernels.gemm.device.preshuffle.unpacking import unpacker
+from flydsl_rocdl.arch import KNOWN
 from flydsl_rocdl.expr.access import amd_facts
 from flydsl_rocdl.kernels.matrix_steps import MatrixStep, matrix_step
-from flydsl_rocdl.kernels.swizzle import xor16
+from flydsl_rocdl.kernels.swizzle import PIECE, xor16
 from flydsl_rocdl.kernels.tile_order import xcd_tile
 
 __all__ = ["body_of", "place_of", "steps_of"]
@@ -76,10 +77,18 @@ def body_of(
             value=plan.lds_bytes, allowed=f"up to {facts.lds.capacity} bytes",
             hint="smaller tile_m or tile_k, or lds_stage=1",
         )  # fmt: skip
+    if plan.direct and PIECE not in facts.lds_dma_bytes:
+        raise ConfigError(
+            f"{facts.name} does not load {PIECE} bytes per lane into local data share",
+            code="FLY-C932", value=facts.name,
+            allowed=", ".join(f.name for f in KNOWN.values() if PIECE in f.lds_dma_bytes),
+            hint="use_async_copy=False",
+        )  # fmt: skip
     step = instruction(plan, facts)
     swizzle = xor16(plan.row_bytes, facts.lds.banks * facts.lds.bank_bytes)
     return TileBody(
-        plan, step, ARows(plan, a.iter, rows, place), BBlocks(plan, b.iter, columns, place),
+        plan, step, ARows(plan, a.iter, rows, place, swizzle),
+        BBlocks(plan, b.iter, columns, place),
         Stage(plan, swizzle, place), unpacker(plan.in_dtype),
         ScaleWords(plan, (scale_a.iter, rows), (scale_b.iter, columns), place)
         if plan.scaled else None,

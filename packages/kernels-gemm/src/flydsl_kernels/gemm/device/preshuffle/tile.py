@@ -69,7 +69,11 @@ class TileBody:
     def start(self) -> State:
         """Load the first step, and return the state before it."""
         plan = self.plan
-        rows = [self.a.load(number, 0) for number in range(plan.passes)]
+        rows = []
+        if plan.direct:
+            self._bring_first()
+        else:
+            rows = [self.a.load(number, 0) for number in range(plan.passes)]
         # In the order of the loop: else its waits would be for the worse of both orders.
         self.fence()
         words = [load() for load in self.scales.loads(0)] if self.scales else []
@@ -80,6 +84,8 @@ class TileBody:
         self.fence()
         for number, row in enumerate(rows):
             self.stage.write(0, number, row)
+        if plan.direct:
+            fx.rocdl.wait_asyncmark(0)
         self._arrive()
         acc = [self.step.zero() for _ in range(plan.row_blocks * plan.column_blocks)]
         first = range(self.ahead * self.batch)
@@ -134,8 +140,13 @@ class TileBody:
         return index % self.plan.column_blocks, index // self.plan.column_blocks
 
     def _arrive(self) -> None:
-        fx.rocdl.s_waitcnt(lgkmcnt=0)
-        fx.rocdl.s_barrier()
+        fx.rocdl.lds_barrier()
+
+    def _bring_first(self) -> None:
+        for number in range(self.plan.passes):
+            lane = self.a.direct_lane(number)
+            self.a.bring(number, lane, 0, self.stage.place(0, number))
+        fx.rocdl.asyncmark()
 
     def read_item(self, slot: int, item: int) -> list[Any]:
         """Read what an item needs of A."""
@@ -277,10 +288,13 @@ class _Emission:
         waits = {"lgkmcnt": 0 if meet else _newer(self.lds, ("a", batch), _MOST_LDS)}
         if group is not None:
             waits["vmcnt"] = _newer(self.loads, ("b", group), _MOST_OUTSTANDING)
+        if meet and body.plan.direct:
+            newer = _newer(self.loads, ("a", body.plan.passes - 1), _MOST_OUTSTANDING)
+            waits["vmcnt"] = min(newer if body.plan.fenced else 0, waits.get("vmcnt", newer))
         self.body.fence()
         fx.rocdl.s_waitcnt(**waits)
         if meet:
-            fx.rocdl.s_barrier()
+            fx.rocdl.lds_barrier()
         self.body.fence()
 
     def _place_reads(self) -> None:
@@ -339,12 +353,24 @@ class _Emission:
 
             return action
 
+        def bring(number: int) -> Callable[[], None]:
+            def action() -> None:
+                # The wait counts the loads after these, so none may change sides.
+                fx.rocdl.sched_barrier()
+                place = body.a.direct_lane(number) + self.away
+                body.a.bring(number, place, offset, body.stage.place(self.next_slot, number))
+                fx.rocdl.sched_barrier()
+                self.loads.append(("a", number))
+
+            return action
+
         late = min(last - 1, last - span // 2)
         early = min(late, max(passes, last // 6))
         for number, position in enumerate(spread(passes, min(1, early), early)):
-            self._at(position, load(number))
+            self._at(position, bring(number) if body.plan.direct else load(number))
         for number, position in enumerate(spread(passes, late, last - 1)):
-            self._at(position, write(number))
+            if not body.plan.direct:
+                self._at(position, write(number))
 
     def _place_scales(self) -> None:
         """Place the loads of the next step's scales behind those of its A."""
