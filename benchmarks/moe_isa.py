@@ -30,6 +30,7 @@ from flydsl_kernels.moe.device.grouped import launch_grouped
 from flydsl_kernels.moe.experts import prepare_experts
 from flydsl_kernels.moe.formats import FORMATS
 from flydsl_kernels.moe.ops.grouped import Product, product_arguments
+from flydsl_kernels.moe.ops.products import blocks_of_channels
 from flydsl_kernels.moe.plans import Activation
 
 TOKENS, EXPERTS, SLOTS, K, CHANNELS = 8, 4, 2, 512, 256
@@ -40,7 +41,7 @@ REFERENCE = {
 }
 
 
-def arguments_of(name: str, format: str, target: str, unit: int, tiles: int) -> tuple[Any, ...]:
+def arguments_of(name: str, format: str, target: str, unit: int) -> tuple[Any, ...]:
     """Return what a product's launcher is compiled for."""
     numbers = FORMATS[format]
     halves = 2 if name == "gemm1" else 1
@@ -75,18 +76,16 @@ def arguments_of(name: str, format: str, target: str, unit: int, tiles: int) -> 
     out = np.zeros((TOKENS * SLOTS, CHANNELS), ml_dtypes.bfloat16)
     product = Product(
         "token" if name == "gemm1" else "pair", Activation() if name == "gemm1" else None,
-        name == "gemm2", tiles=tiles,
+        name == "gemm2", tiles=blocks_of_channels(weights, unit),
     )  # fmt: skip
     return product_arguments(x, a_scales, weights, order, product, out)
 
 
-def measure(
-    name: str, format: str, target: str, shape: tuple[int, int], repeats: int
-) -> dict[str, object]:
+def measure(name: str, format: str, target: str, unit: int, repeats: int) -> dict[str, object]:
     """Compile one product and return its figures."""
     best, compiled = float("inf"), None
     with scope(FLYDSL_TARGET=target, FLYDSL_RUNTIME_ENABLE_CACHE=False):
-        arguments = (*arguments_of(name, format, target, *shape), None)
+        arguments = (*arguments_of(name, format, target, unit), None)
         for _ in range(repeats):
             launch_grouped.state = None
             started = time.process_time()
@@ -104,7 +103,7 @@ def measure(
         "operation": name,
         "format": format,
         "target": target,
-        "entries x channels": f"{shape[0]} x {64 * shape[1]}",
+        "entries x channels": f"{unit} x {arguments[3].tile_n}",
         "compile ms": 1e3 * best,
         "vgprs": report.resources.vgprs,
         "agprs": getattr(report.resources, "agprs", 0),
@@ -127,12 +126,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--format", action="append", choices=list(FORMATS))
     parser.add_argument("--target", action="append", help="default: gfx942 and gfx950")
     parser.add_argument("--unit", type=int, default=64, help="entries of a tile")
-    parser.add_argument(
-        "--tiles",
-        type=int,
-        default=2,
-        help="blocks of 16 channels of a wave, as many of gates; the second product has twice",
-    )
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
@@ -141,8 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for numbers in options.format or FORMATS:
             if target != "gfx942" or FORMATS[numbers].family == "mfma":
                 for name in ("gemm1", "gemm2"):
-                    shape = options.unit, options.tiles * (1 if name == "gemm1" else 2)
-                    figures = measure(name, numbers, target, shape, options.repeats)
+                    figures = measure(name, numbers, target, options.unit, options.repeats)
                     found.append(figures)
                     print(", ".join(f"{k} {_shown(v)}" for k, v in figures.items()
                                     if v is not None), flush=True)  # fmt: skip

@@ -2,9 +2,9 @@
 
 A workgroup of four waves has `tile_m` entries and `tile_n` channels, gate and gated ones of them.
 Rows of activations are gathered by the entries' tokens into local data share, one step ahead, two
-steps taking turns; weights go from memory straight to registers, one step ahead too. The number of
-steps is known at run time only, so the loop is a loop. Weights are addressed from the expert's
-64-bit base; what is outside is zero.
+steps taking turns; half of a step's are read while the step before is multiplied. Weights go from
+memory straight to registers, one step ahead too. The number of steps is known at run time only, so
+the loop is a loop. Weights are addressed from the expert's 64-bit base; what is outside is zero.
 """
 
 from __future__ import annotations
@@ -244,28 +244,58 @@ def scale_arguments(scales: list[Any], block: int, chunk: int, plan: GemmPlan) -
     return None, [()] * plan.columns
 
 
-def multiply_step(
-    sums: list[Any], weights: list[Any], scales: list[Any], slot: int, tile: Tile
-) -> list[Any]:
-    """Return the sums plus the product of a step, whose activations are in a slot."""
-    plan = tile.plan
-    blocked = plan.numbers.w_scale == "block"
-    out = [zero_sums(plan)] * len(sums) if blocked else list(sums)
-    for chunk in range(plan.chunks):
-        columns = [read_rows(chunk, column, slot, tile) for column in range(plan.columns)]
+def units_of(plan: GemmPlan) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return which (chunk, column of entries) a step reads ahead of itself, and which at once."""
+    units = [(chunk, column) for chunk in range(plan.chunks) for column in range(plan.columns)]
+    early = -(-len(units) // 2)
+    return units[:early], units[early:]
+
+
+def read_units(units: list[tuple[int, int]], slot: int, tile: Tile) -> list[Any]:
+    """Read the activations of some units from a slot."""
+    return [read_rows(chunk, column, slot, tile) for chunk, column in units]
+
+
+def multiply_units(
+    sums: list[Any], units: list[tuple[int, int]], rows: list[Any], step: tuple[Any, Any],
+    plan: GemmPlan,
+) -> list[Any]:  # fmt: skip
+    """Return the sums plus the products of some units.
+
+    Args:
+        sums: For each block of channels those of its columns of entries.
+        units: Which units.
+        rows: Their activations.
+        step: Weights and scales of the step.
+        plan: What is compiled.
+    """
+    weights, scales = step
+    out = list(sums)
+    for chunk in sorted({chunk for chunk, _ in units}):
         for block, pieces in enumerate(weights):
             widen, others = scale_arguments(scales, block, chunk, plan)
             operand = weight_operand(pieces, chunk, widen, plan)
-            for column, rows in enumerate(columns):
-                place = block * plan.columns + column
-                out[place] = multiply(out[place], operand, rows, others[column], plan)
-    if blocked:
-        factors = block_factors(scales, plan)
-        for place, part in enumerate(out):
-            block, column = divmod(place, plan.columns)
-            factor = factors[block // plan.tiles][column]
-            wide = fx.Vector.filled((4,), factor, fx.Float32)
-            out[place] = fx.math.fma(part, wide, sums[place])
+            for (own, column), values in zip(units, rows, strict=True):
+                if own == chunk:
+                    place = block * plan.columns + column
+                    out[place] = multiply(out[place], operand, values, others[column], plan)
+    return out
+
+
+def first_sums(sums: list[Any], plan: GemmPlan) -> list[Any]:
+    """Return what the products of a step are added to: zero where blocks are scaled."""
+    return [zero_sums(plan)] * len(sums) if plan.numbers.w_scale == "block" else sums
+
+
+def last_sums(sums: list[Any], part: list[Any], scales: list[Any], plan: GemmPlan) -> list[Any]:
+    """Return the sums after a step whose products are in `part`."""
+    if plan.numbers.w_scale != "block":
+        return part
+    factors, out = block_factors(scales, plan), []
+    for place, value in enumerate(part):
+        block, column = divmod(place, plan.columns)
+        wide = fx.Vector.filled((4,), factors[block // plan.tiles][column], fx.Float32)
+        out.append(fx.math.fma(value, wide, sums[place]))
     return out
 
 
@@ -275,33 +305,49 @@ def scales_of(step: Any, tile: Tile) -> list[Any]:
 
 
 def advance(step: Any, slot: int, state: Any, tile: Tile) -> Any:
-    """Multiply a step while the next one is on its way."""
-    sums, weights, scales = state
-    # After the last step it is loaded once more, and not used.
-    later = fx.min(step + 1, tile.sizes.steps - 1)
-    rows = load_rows(later, tile)
+    """Multiply a step, half of whose activations have been read, while the next ones arrive.
+
+    The barrier is between the halves: what follows it is read for the next step while the second
+    half is multiplied.
+    """
+    sums, weights, scales, coming, rows = state
+    plan = tile.plan
+    early, late = units_of(plan)
+    # After the last step it is loaded again, and not used.
+    last = tile.sizes.steps - 1
+    after = load_rows(fx.min(step + 2, last), tile)
+    later = fx.min(step + 1, last)
     following = load_weights(later, tile), scales_of(later, tile)
-    sums = multiply_step(sums, weights, scales, slot, tile)
-    place_rows(rows, 1 - slot, tile)
+    others = read_units(late, slot, tile)
+    part = multiply_units(first_sums(sums, plan), early, rows, (weights, scales), plan)
+    place_rows(coming, 1 - slot, tile)
     fx.rocdl.lds_barrier()
-    return [sums, *following]
+    rows = read_units(early, 1 - slot, tile)
+    part = multiply_units(part, late, others, (weights, scales), plan)
+    return [last_sums(sums, part, scales, plan), *following, after, rows]
 
 
 @flyc.jit
 def product(tile: Tile) -> list[Any]:
     """Return the sums of the tile: for each block of channels those of its columns of entries."""
     plan = tile.plan
-    place_rows(load_rows(fx.Int32(0), tile), 0, tile)
-    sums = [zero_sums(plan)] * (plan.halves * plan.tiles * plan.columns)
-    state = [sums, load_weights(fx.Int32(0), tile), scales_of(fx.Int32(0), tile)]
-    fx.rocdl.lds_barrier()
+    early, late = units_of(plan)
     steps = tile.sizes.steps
+    place_rows(load_rows(fx.Int32(0), tile), 0, tile)
+    coming = load_rows(fx.min(steps - 1, fx.Int32(1)), tile)
+    first = load_weights(fx.Int32(0), tile), scales_of(fx.Int32(0), tile)
+    sums = [zero_sums(plan)] * (plan.halves * plan.tiles * plan.columns)
+    fx.rocdl.lds_barrier()
+    state = [sums, *first, coming, read_units(early, 0, tile)]
     for pair in range(steps // 2):
         state = advance(pair * 2, 0, state, tile)
         state = advance(pair * 2 + 1, 1, state, tile)
-    sums, weights, scales = state
+    sums, weights, scales, _, rows = state
     if steps % 2 != 0:
-        sums = multiply_step(sums, weights, scales, 0, tile)
+        others = read_units(late, 0, tile)
+        part = multiply_units(first_sums(sums, plan), early, rows, (weights, scales), plan)
+        part = multiply_units(part, late, others, (weights, scales), plan)
+        sums = last_sums(sums, part, scales, plan)
     return sums
 
 

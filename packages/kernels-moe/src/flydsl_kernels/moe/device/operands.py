@@ -57,20 +57,40 @@ def from_int4(words: Any) -> Any:
     for word in (words[0], words[1]):
         for shift in (0, 4):
             low = (word.bitcast(fx.Uint32) >> shift) & fx.Uint32(0x0F0F0F0F)
-            # The sign bit times 0x1E fills the upper nibble of each byte.
-            sign = (low & fx.Uint32(0x08080808)) * fx.Uint32(0x1E)
-            out.append((low | sign).bitcast(fx.Int32))
+            # Of a byte v = n + 8, (v + 120) ^ 128 is n; nothing carries into the next byte.
+            moved = (low ^ fx.Uint32(0x08080808)) + fx.Uint32(0x78787878)
+            out.append((moved ^ fx.Uint32(0x80808080)).bitcast(fx.Int32))
     return fx.Vector.from_elements(out)
 
 
-def scaled_int4(word: Any, scale: Any) -> Any:
-    """Return eight bf16 numbers as four words for a word of 4-bit integers and their scale."""
+def scaled_int4(word: Any, scale: Any, modern: bool) -> Any:
+    """Return eight bf16 numbers as four words for a word of 4-bit integers and their scale.
+
+    With u = n + 8 in a byte, u * scale - 8 * scale in one rounding is n * scale rounded once.
+    """
+    moved = word.bitcast(fx.Uint32) ^ fx.Uint32(0x88888888)
+    offset = scale * -8.0
     numbers = []
     # In each word the even nibbles are the first four numbers.
-    for nibble in (0, 2, 4, 6, 1, 3, 5, 7):
-        number = (word << (28 - 4 * nibble)) >> 28
-        numbers.append(number.to(fx.Float32) * scale)
-    return fx.Vector.from_elements(numbers).to(fx.BFloat16).bitcast(fx.Int32)
+    for shift in (0, 4):
+        four = (moved >> shift) & fx.Uint32(0x0F0F0F0F)
+        for byte in range(4):
+            number = ((four >> (8 * byte)) & fx.Uint32(0xFF)).to(fx.Float32)
+            numbers.append(fx.math.fma(number, scale, offset))
+    if modern:
+        return fx.Vector.from_elements(numbers).to(fx.BFloat16).bitcast(fx.Int32)
+    return fx.Vector.from_elements(
+        [_bf16_pair(numbers[i], numbers[i + 1]) for i in range(0, 8, 2)]
+    )  # fmt: skip
+
+
+def _bf16_pair(low: Any, high: Any) -> Any:
+    """Return two numbers as bf16 in a word, to nearest even; for infinities and usual NaN too."""
+    words = []
+    for number in (low, high):
+        bits = number.bitcast(fx.Uint32)
+        words.append(bits + ((bits >> 16) & fx.Uint32(1)) + fx.Uint32(0x7FFF))
+    return ((words[0] >> 16) | (words[1] & fx.Uint32(0xFFFF0000))).bitcast(fx.Int32)
 
 
 def from_fp4(word: Any, scale: Any) -> Any:
@@ -97,7 +117,7 @@ def weight_operand(pieces: list[Any], chunk: int, scale: Any, plan: GemmPlan) ->
     if name == "int8_int4":
         return from_int4(pieces[chunk])
     if name == "bf16_int4":
-        return scaled_int4(pieces[0][chunk], scale)
+        return scaled_int4(pieces[0][chunk], scale, plan.modern)
     if name == "bf16_mxfp4":
         return from_fp4(pieces[0][chunk], scale)
     return pieces[chunk]

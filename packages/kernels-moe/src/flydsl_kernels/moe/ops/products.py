@@ -28,11 +28,18 @@ def result_type(x: Any, wanted: str | None) -> str:
     return kind
 
 
-def blocks_of_channels(channels: int, halves: int) -> int:
-    """Return how many blocks of 16 channels a wave gets: few where there are few channels."""
-    if halves == 2:
-        return 2 if channels > 64 else 1
-    return 4 if channels > 128 else 2 if channels > 64 else 1
+def blocks_of_channels(weights: ExpertWeights, unit: int) -> int:
+    """Return how many blocks of 16 channels a wave gets.
+
+    Few where there are few channels, and at most as many as leave registers for two waves: 16 sums
+    of blocks of channels and entries, half of that where a step's activations are twice as long.
+    """
+    room = 8 if weights.numbers.row_bytes > 128 else 16
+    most = max(1, min(4, room // (weights.halves * (unit // 16))))
+    most = min(most, 4 // weights.halves)
+    while most > 1 and weights.channels <= 32 * most:
+        most //= 2
+    return most
 
 
 def moe_gemm1(
@@ -77,7 +84,7 @@ def moe_gemm1(
     result = arrays.empty(shape, kind, x) if out is None else out
     result = check_written(result, shape, OUTPUTS, x, "out")
     product = Product("slot" if by_slot else "token", activation or Activation(), weighted,
-                      tiles=blocks_of_channels(weights.channels, 2))  # fmt: skip
+                      tiles=blocks_of_channels(weights, sorting.unit))  # fmt: skip
     run_product(
         x, x_scales, weights, sorting, product, result.reshape(-1, weights.channels), stream
     )
@@ -123,7 +130,7 @@ def moe_gemm2(
     tokens, slots, channels = sorting.tokens, sorting.slots, weights.channels
     rows = h.reshape(tokens * slots, h.shape[-1])
     kind = "float32" if atomic and dtype is None else result_type(h, dtype)
-    product = Product("pair", None, weighted, atomic, blocks_of_channels(channels, 1))
+    product = Product("pair", None, weighted, atomic, blocks_of_channels(weights, sorting.unit))
     if atomic:
         if kind != "float32" or not reduce:
             raise ConfigError("atomic sums are of f32, per token", code="FLY-C977", value=kind,
