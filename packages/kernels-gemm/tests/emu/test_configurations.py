@@ -29,11 +29,11 @@ def run(tile, arch, layout="nt", row=128, name="bfloat16"):
 
 
 @pytest.mark.parametrize(("layout", "extents", "tile"), [
-    ("nt", (70, 136, 200), (64, 128, 64, 2, 2)), ("nn", (17, 72, 328), (16, 64, 64, 1, 4)),
-    ("tt", (72, 136, 256), (64, 128, 64, 2, 2)),
+    ("nt", (70, 136, 200), (64, 128, 64, 2, 2)), ("nn", (17, 74, 328), (16, 64, 64, 1, 4)),
+    ("tt", (72, 136, 256), (64, 128, 64, 2, 2)), ("tn", (70, 132, 50), (64, 128, 32, 2, 2)),
 ])  # fmt: skip
 def test_loads_into_local_data_share(layout, extents, tile):
-    """Of both operands, or of one beside another that is transposed in registers."""
+    """Of operands whose k is contiguous, and of those that LDS reads transpose."""
     random = np.random.default_rng()
     m, n, k = extents
     a, b = operand(random, (m, k), "bfloat16"), operand(random, (k, n), "bfloat16")
@@ -58,7 +58,18 @@ def legal_tiles():
 
 @pytest.mark.parametrize(("arch", "tile"), list(legal_tiles()), ids=str)
 def test_tiles(arch, tile):
-    run(tile, arch, row=64)
+    """Results are right, nothing spills, and registers were not estimated too low."""
+    report = run(tile, arch, row=64)
+    problem = GemmProblem(999, 999, 999, out_dtype="float32")
+    candidates = plan_gemm(problem, arch, split_k=1).candidates
+    (predicted,) = {
+        c.registers
+        for c in candidates
+        if (c.config.tile_m, c.config.tile_n, c.config.tile_k, c.config.streams)
+        == (*tile[:2], 32, 0)
+    }
+    assert report.resources.scratch_bytes == 0
+    assert report.vgprs <= 1.1 * predicted
 
 
 @pytest.mark.nightly
@@ -82,7 +93,8 @@ def test_tiles_of_every_layout(layout, tile, target):
 
 @pytest.mark.parametrize(("arch", "layout", "name"), [
     ("gfx942", "nt", "bfloat16"), ("gfx942", "tn", "bfloat16"), ("gfx942", "nt", "fp8"),
-    ("gfx950", "nt", "bfloat16"), ("gfx950", "nt", "fp8"), ("gfx1201", "nt", "bfloat16"),
+    ("gfx950", "nt", "bfloat16"), ("gfx950", "nt", "fp8"), ("gfx950", "tn", "bfloat16"),
+    ("gfx1201", "nt", "bfloat16"),
 ])  # fmt: skip
 def test_local_data_share_has_no_bank_conflicts(arch, layout, name):
     report = run((64, 128, 2, 2), arch, layout, name=fp8(arch) if name == "fp8" else name)
@@ -111,3 +123,19 @@ def test_steps_shared_evenly_by_all_workgroups(arch, extents, tile, workers):
     after = After(bias=bias, activation="relu")
     check(got, *product(a, np.swapaxes(b, 1, 2), after, "float32", workers))
     assert np.array_equal(got, again)
+
+
+@pytest.mark.parametrize("layout", ["nn", "tn"])
+@pytest.mark.parametrize("out", ["float32", "float16"])
+def test_reads_that_transpose(out, layout):
+    """Rows of odd lengths, last columns that no load has whole, tiles of all widths of rows."""
+    random = np.random.default_rng()
+    for (m, n, k), tile in (
+        ((17, 73, 50), (16, 64, 64, 1, 4)), ((33, 130, 96), (32, 128, 32, 1, 4)),
+        ((70, 250, 72), (64, 256, 32, 1, 4)),
+    ):  # fmt: skip
+        a, b = operand(random, (m, k), "float16"), operand(random, (k, n), "float16")
+        given = a if layout[0] == "n" else a.T.copy()
+        with config.scope(FLYDSL_TARGET="gfx950"), flydsl_emu.sanitize():
+            got = gemm(given, b, layout=layout, config=GemmConfig(*tile), out_dtype=out)
+        check(got, *product(a, b, After(), out))

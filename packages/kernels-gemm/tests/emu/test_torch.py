@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flydsl.errors import UserValueError
+from flydsl.errors import UserTypeError, UserValueError
 from flydsl_kernels.gemm import gemm
 
 torch = pytest.importorskip("torch")
@@ -69,6 +69,14 @@ def test_eight_bit_tensors(gfx942):
     y = gemm(x, w, scale_a=scale, scale_b=torch.ones(16), out_dtype="float32")
     check(y, 0.5 * (x.double() @ w.double().t()), 2.0**-20)
     assert gemm(x, w, out_dtype="float8_e4m3fnuz").dtype is torch.float8_e4m3fnuz
+
+
+def test_tensors_of_several_devices_are_refused(gfx942):
+    x, w = torch.randn(5, 64).half(), torch.randn(16, 64).half()
+    with pytest.raises(UserTypeError, match="another device"):
+        gemm(x, w.to("meta"))
+    with pytest.raises(UserTypeError, match="another array library"):
+        gemm(x, w.numpy())
 
 
 def test_gradients_through_scales_are_refused(gfx942):

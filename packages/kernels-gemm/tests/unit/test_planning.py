@@ -93,7 +93,7 @@ def test_tiles_that_span_too_much_are_refused():
 @pytest.mark.parametrize(("arch", "problem", "rule"), [
     ("gfx942", {}, "an architecture that has them"),
     ("gfx950", {"k": 300}, "rows of A of whole 16 bytes"),
-    ("gfx950", {"a": Operand(False), "b": Operand(False)}, "an operand whose k is contiguous"),
+    ("gfx950", {"a": Operand(False), "b": Operand(False), "dtype": "int8"}, "k is contiguous"),
 ])  # fmt: skip
 def test_loads_into_lds_need_what_they_need(arch, problem, rule):
     values = {"m": 300, "n": 300, "k": 320, **problem}

@@ -60,6 +60,7 @@ class OperandPlan:
         interleaved: Whether results of lane groups alternate (`MatrixCore.interleaved`).
         ragged: Whether the last tile along k is not full.
         direct: Whether loads go into LDS, not through registers.
+        transposing: Whether rows are contiguous in LDS too, and LDS reads transpose.
     """
 
     rows: int
@@ -74,6 +75,17 @@ class OperandPlan:
     interleaved: bool = False
     ragged: bool = True
     direct: bool = False
+    transposing: bool = False
+
+    @property
+    def pitch(self) -> int:
+        """Pieces of 16 bytes of a row of LDS: along k, or for transposing reads along rows."""
+        return self.rows * self.element_bytes // PIECE if self.transposing else self.chunks
+
+    @property
+    def whole(self) -> bool:
+        """Whether pieces are moved to LDS as they are."""
+        return self.k_major or self.transposing
 
     @property
     def row_bytes(self) -> int:
@@ -96,7 +108,7 @@ class OperandPlan:
     def items(self) -> int:
         """Pieces, or runs of rows times one piece, of the whole tile."""
         pieces = self.rows * self.chunks
-        return pieces if self.k_major else pieces // self.run
+        return pieces if self.whole else pieces // self.run
 
     @property
     def turns(self) -> int:

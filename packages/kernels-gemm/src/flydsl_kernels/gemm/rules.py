@@ -10,8 +10,9 @@ from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
 from flydsl_kernels.gemm.plan import EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
-from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem
+from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
 from flydsl_rocdl.arch import ArchFacts
+from flydsl_rocdl.arch.memory import lds_transposes
 
 __all__ = ["REACH", "broken_rules", "derive", "lds_bytes", "registers", "sum_epilogue"]
 
@@ -48,8 +49,13 @@ def derive(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> GemmPl
     return _plan(problem, facts, core, config)
 
 
-def _spread(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int:
-    """Return how many tiles alternate: as many as make stores of 16 bytes, and fit a wave."""
+def _spread(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> int:
+    """Return how many tiles alternate: as many as make stores of 16 bytes, and fit a wave.
+
+    Transposing reads of rows that alternate would have bank conflicts.
+    """
+    if not problem.b.k_major and _transposes(facts, core):
+        return 1
     wanted = max(1, PIECE // (core.values * OUTPUTS[problem.out_dtype]))
     tiles = config.tile_n // config.waves_n // 16
     return min(wanted, tiles & -tiles)
@@ -57,7 +63,7 @@ def _spread(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int:
 
 def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> GemmPlan:
     size = FORMATS[problem.dtype].bytes
-    spread = _spread(problem, core, config)
+    spread = _spread(problem, facts, core, config)
     a = OperandPlan(
         rows=config.tile_m,
         chunks=config.tile_k * size // PIECE,
@@ -68,7 +74,8 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         line=facts.lds.banks * facts.lds.bank_bytes // PIECE,
         values=core.values,
         ragged=problem.k % config.tile_k != 0,
-        direct=config.direct and problem.a.k_major,
+        direct=config.direct and _whole(problem.a, facts, core),
+        transposing=not problem.a.k_major and _transposes(facts, core),
     )
     b = replace(
         a,
@@ -77,7 +84,8 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         vector=problem.b_vector,
         spread=spread,
         interleaved=core.interleaved,
-        direct=config.direct and problem.b.k_major,
+        direct=config.direct and _whole(problem.b, facts, core),
+        transposing=not problem.b.k_major and _transposes(facts, core),
     )
     split = config.split_k > 1
     block = SCALE_BLOCK if problem.scaling.a == "block" else 0
@@ -99,6 +107,17 @@ def _epilogue(problem: GemmProblem) -> EpiloguePlan:
     )  # fmt: skip
 
 
+def _transposes(facts: ArchFacts, core: MatrixCore) -> bool:
+    """Return whether LDS reads transpose elements as the instruction takes them."""
+    halves = core.operand in ("BFloat16", "Float16")
+    return halves and core.calls == 1 and (16, 64, 16) in lds_transposes(facts)
+
+
+def _whole(operand: Operand, facts: ArchFacts, core: MatrixCore) -> bool:
+    """Return whether pieces of an operand are moved to LDS as they are."""
+    return operand.k_major or _transposes(facts, core)
+
+
 def sum_epilogue(problem: GemmProblem) -> EpiloguePlan:
     """Return how the sums of the parts of K are finished."""
     return replace(_epilogue(problem), vector=min(4, problem.c_vector))
@@ -117,7 +136,7 @@ def broken_rules(
     yield from _cover_rules(problem, core, config)
     yield from _memory_rules(problem, facts, core, config)
     if config.direct:
-        yield from _direct_rules(problem, facts)
+        yield from _direct_rules(problem, facts, core)
     if config.streams:
         yield from _stream_rules(problem, config)
 
@@ -240,20 +259,21 @@ def _reaches(problem: GemmProblem, config: GemmConfig) -> Iterator[tuple[str, in
     yield "C", (rows * leading + config.tile_n) * width
 
 
-def _direct_rules(problem: GemmProblem, facts: ArchFacts) -> Iterator[_Broken]:
+def _direct_rules(problem: GemmProblem, facts: ArchFacts, core: MatrixCore) -> Iterator[_Broken]:
     if PIECE not in facts.lds_dma_bytes:
         yield _Broken(
             "FLY-C927", "loads of 16 bytes into LDS need an architecture that has them",
             facts.name, "direct=False",
         )  # fmt: skip
     sides = (("A", problem.a, problem.a_vector), ("B", problem.b, problem.b_vector))
-    for name, operand, vector in sides:
-        if operand.k_major and vector < PIECE:
+    whole = [side for side in sides if _whole(side[1], facts, core)]
+    for name, _, vector in whole:
+        if vector < PIECE:
             yield _Broken(
                 "FLY-C927", f"loads into LDS need rows of {name} of whole 16 bytes",
                 f"loads of {vector} bytes", "direct=False",
             )  # fmt: skip
-    if not (problem.a.k_major or problem.b.k_major):
+    if not whole:
         yield _Broken(
             "FLY-C927", "loads into LDS need an operand whose k is contiguous", "neither",
             "direct=False",

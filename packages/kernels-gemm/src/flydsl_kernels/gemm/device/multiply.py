@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl_kernels.gemm.device.staging import Operand, piece
+from flydsl_kernels.gemm.device.staging import Operand, piece, turned
 from flydsl_kernels.gemm.instruction import MatrixCore
 
 __all__ = ["fragment", "multiply"]
@@ -23,6 +23,14 @@ def fragment(core: MatrixCore, operand: Operand, row: Any, step: int, buffer: An
     """
     group = fx.thread_idx.x % core.wave // 16 if core.groups > 1 else fx.Int32(0)
     first = step * core.groups * core.reads
+    if operand.plan.transposing:
+        # The rows of the 16 lanes follow one another.
+        inner = row - fx.thread_idx.x % 16
+        words = [
+            turned(operand, inner, (first + read * core.groups + group) * 8, buffer)
+            for read in range(core.reads)
+        ]
+        return [_typed(core, _joined(words))]
     words = [
         piece(operand, row, first + read * core.groups + group, buffer)
         for read in range(core.reads)

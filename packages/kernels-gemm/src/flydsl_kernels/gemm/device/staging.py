@@ -18,7 +18,18 @@ from flydsl_kernels.gemm.device.windows import OUTSIDE, load_words, wide, window
 from flydsl_kernels.gemm.instruction import PIECE
 from flydsl_kernels.gemm.plan import OperandPlan
 
-__all__ = ["Operand", "bring", "fetch", "key", "lds_row", "natural_row", "piece", "place", "start"]
+__all__ = [
+    "Operand",
+    "bring",
+    "fetch",
+    "key",
+    "lds_row",
+    "natural_row",
+    "piece",
+    "place",
+    "start",
+    "turned",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,13 @@ class Operand:
 
 def key(plan: OperandPlan, row: Any) -> Any:
     """Return what positions of pieces of a row of LDS are exclusive-ored with."""
-    lines = row // max(1, plan.line // plan.chunks)
+    shared = max(1, plan.line // plan.pitch)
+    if plan.transposing:
+        # 32 lanes read two neighbouring pieces of 4 k and of the 4 that are 8 later; as many of
+        # them as share a line of banks lie apart already.
+        rest = 4 // min(4, shared)
+        return (row % 4 // min(4, shared) + row // 8 % 2 * rest) * 2 % plan.pitch
+    lines = row // shared
     if not plan.k_major:
         lines = lines ^ (lines // plan.chunks)
     return lines % plan.chunks
@@ -92,20 +109,22 @@ def _item(plan: OperandPlan, turn: int) -> Any:
 
 
 def _chunk(plan: OperandPlan, turn: int) -> Any:
-    """Return the piece of its row that an item is, where k is contiguous."""
+    """Return the piece of its row that an item is, where pieces are moved whole."""
     # Keys repeat after as many rows; often turns differ by a multiple of them.
-    period = max(plan.line, plan.chunks)
-    same = plan.threads // plan.chunks % period == 0
+    period = max(plan.line, plan.pitch)
+    same = plan.threads // plan.pitch % period == 0
     item = _item(plan, 0 if same else turn)
-    return (item % plan.chunks) ^ key(plan, item // plan.chunks)
+    return (item % plan.pitch) ^ key(plan, item // plan.pitch)
 
 
 def _natural(plan: OperandPlan, turn: int) -> Any:
-    """Return the row of the tile that an item is of, where k is contiguous."""
-    step = turn * plan.threads // plan.chunks
+    """Return the row of the tile, or for transposing reads the k, that an item is of."""
+    if plan.transposing:
+        return _item(plan, turn) // plan.pitch
+    step = turn * plan.threads // plan.pitch
     if step % (16 * plan.spread) == 0:
-        return natural_row(plan, fx.thread_idx.x // plan.chunks) + step
-    return natural_row(plan, _item(plan, turn) // plan.chunks)
+        return natural_row(plan, fx.thread_idx.x // plan.pitch) + step
+    return natural_row(plan, _item(plan, turn) // plan.pitch)
 
 
 def start(operand: Operand) -> list[Any]:
@@ -113,7 +132,7 @@ def start(operand: Operand) -> list[Any]:
     plan, found = operand.plan, []
     stride = fx.Int32(operand.stride) * plan.element_bytes
     for turn in range(plan.turns):
-        if plan.k_major:
+        if plan.whole:
             found.append(_natural(plan, turn) * stride + _chunk(plan, turn) * PIECE)
         else:
             item = _item(plan, turn)
@@ -147,10 +166,8 @@ def fetch(operand: Operand, k: Any, offsets: list[Any]) -> list[Any]:
     """
     plan = operand.plan
     source = _window(operand, k)
-    if plan.k_major:
-        left = None
-        if plan.ragged:
-            left = fx.min(operand.k - k, fx.Int32(plan.tile_k)) * plan.element_bytes
+    if plan.whole:
+        left = _left(operand, k)
         return [
             load_words(source, offset, 4, plan.vector, _limit(plan, turn, left))
             for turn, offset in enumerate(offsets)
@@ -186,9 +203,7 @@ def _bring(operand: Operand, k: Any, offsets: list[Any], buffer: Any) -> None:
     source = _window(operand, k)
     atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int8)
     whole = fx.make_layout(PIECE, 1)
-    left = None
-    if plan.ragged:
-        left = fx.min(operand.k - k, fx.Int32(plan.tile_k)) * plan.element_bytes
+    left = _left(operand, k)
     for turn, offset in enumerate(offsets):
         limit = _limit(plan, turn, left)
         at = offset
@@ -196,6 +211,14 @@ def _bring(operand: Operand, k: Any, offsets: list[Any], buffer: Any) -> None:
             at = fx.arith.select(limit > 0, offset, fx.Int32(OUTSIDE))
         target = fx.recast_iter(fx.Int8, operand.lds + (buffer + _item(plan, turn)))
         fx.copy_atom_call(atom, fx.make_view(source + at, whole), fx.make_view(target, whole))
+
+
+def _left(operand: Operand, k: Any) -> Any:
+    """Return how many bytes of the tile's rows there are; None if all, or if k are rows."""
+    plan = operand.plan
+    if not (plan.ragged and plan.k_major):
+        return None
+    return fx.min(operand.k - k, fx.Int32(plan.tile_k)) * plan.element_bytes
 
 
 def _limit(plan: OperandPlan, turn: int, left: Any) -> Any:
@@ -222,7 +245,7 @@ def place(operand: Operand, items: list[Any], buffer: Any) -> None:
 def write(operand: Operand, items: list[Any], buffer: Any) -> None:
     """Write every item of the thread."""
     plan = operand.plan
-    if plan.k_major:
+    if plan.whole:
         for turn in range(plan.turns):
             _store(operand.lds + (buffer + _item(plan, turn)), items[turn])
         return
@@ -247,3 +270,29 @@ def piece(operand: Operand, row: Any, chunk: Any, buffer: Any) -> Any:
     plan = operand.plan
     position = row * plan.chunks + (chunk ^ key(plan, row))
     return (operand.lds + (buffer + position)).load(vector_alias(fx.Int32, (4,)))
+
+
+def turned(operand: Operand, row: Any, first: Any, buffer: Any) -> Any:
+    """Read 8 neighbouring k of a row where rows are contiguous in LDS: four words.
+
+    Of 16 lanes, lane `i` points to four rows of one k, from which all get one row of four k.
+
+    Args:
+        operand: The operand.
+        row: The row of LDS, in the order of the instruction, of the first of the 16 lanes.
+        first: The first k of the lane's group within the tile, a multiple of 8.
+        buffer: Where the tile begins in LDS, in pieces.
+    """
+    plan = operand.plan
+    lane = fx.thread_idx.x % 16
+    at = natural_row(plan, row + lane % 4 * 4)
+    chunk, half = at // 8, at // 4 % 2
+    words = []
+    for part in range(2):
+        k = first + part * 4 + lane // 4
+        position = k * plan.pitch + (chunk ^ key(plan, k))
+        place = fx.recast_iter(fx.Int64, operand.lds + (buffer + position)) + half
+        kind = vector_alias(fx.Int16, (4,))
+        found = fx.rocdl.ds_read_tr16_b64(kind, place)
+        words.append(found.bitcast(fx.Int32))
+    return words[0].shuffle(words[1], range(4))
