@@ -1,4 +1,4 @@
-"""Named barriers: barriers of some waves of a workgroup (gfx12 and later).
+"""Named barriers: barriers of some waves of a workgroup (RDNA4 and later).
 
 A wave takes part in one named barrier at a time: it joins, signals and waits. All numbers of waves
 are known when compiling.
