@@ -34,10 +34,16 @@ def check(logits, k, **options):
     [(129, 8, 2, np.float32), (17, 64, 6, BF16), (3, 128, 8, np.float16), (2, 1024, 16, BF16),
      (5, 7, 7, np.float32), (1, 1, 1, np.float32), (3, 100, 5, BF16)],
 )  # fmt: skip
-def test_random_logits(tokens, experts, k, dtype, scoring, wide_and_narrow):
+def test_random_logits(tokens, experts, k, dtype, scoring, gfx942):
     random = np.random.default_rng()
     logits = (4 * random.standard_normal((tokens, experts))).astype(dtype)
     check(logits, k, scoring=scoring)
+
+
+@pytest.mark.parametrize(("experts", "k"), [(8, 2), (100, 5), (1024, 16)])
+def test_on_other_architectures(experts, k, target):
+    logits = np.random.default_rng().standard_normal((5, experts)).astype(BF16)
+    check(logits, k)
 
 
 @pytest.mark.parametrize("scoring", ["softmax", "sigmoid"])

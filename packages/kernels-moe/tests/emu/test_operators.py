@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -78,7 +75,23 @@ def test_a_layer_is_one_operator(name):
     data = [tensor for layer in layers for tensor in operators.tensors_of(layer)]
     given = (
         x, data, *(operators.described(layer) for layer in layers), list(routing), list(smooth),
-        json.dumps(asdict(options)),
+        operators.described_options(options),
     )  # fmt: skip
     checks = "test_schema", "test_faketensor"
     torch.library.opcheck(operators.fused_operator, given, test_utils=checks)
+
+
+def test_a_compiled_layer_has_no_graph_break():
+    layers = [
+        prepare_experts((torch.randn(4, n, k) / 8).bfloat16(), format="bf16", gated=gated)
+        for n, k, gated in ((64, 64, True), (64, 32, False))
+    ]
+
+    def layer(x, logits):
+        weights, ids = topk_gating(logits, 2)
+        how = Activation(limit=7.0, alpha=1.702, offset=1.0)
+        return fused_moe(x, *layers, weights, ids, activation=how, unit=16) * 2
+
+    x, logits = torch.randn(5, 64).bfloat16(), torch.randn(5, 4)
+    compiled = torch.compile(layer, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x, logits), layer(x, logits))

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -23,6 +21,7 @@ from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = [
     "described",
+    "described_options",
     "fused_operator",
     "fused_operator_call",
     "gating_operator",
@@ -80,31 +79,47 @@ def _fused(
     layers = [
         _layer(text, tensors) for text, tensors in ((w1, data[:2]), (w2, data[2:]))
     ]  # fmt: skip
-    options = json.loads(how)
-    activation = Activation(**options.pop("activation"))
     out: Tensor = run_fused(
         x, (layers[0], layers[1]), (routing[0], routing[1], routing[2]), (smooth[0], smooth[1]),
-        FusedOptions(activation, **options), None,
+        _options(how), None,
     )  # fmt: skip
     return out
 
 
 def _layer(text: str, tensors: list[Tensor]) -> ExpertWeights:
-    fields = json.loads(text)
-    weight = PreshuffledWeight(data=tensors[0], **fields.pop("weight"))
-    scales = tensors[1] if fields.pop("scaled") else None
-    return ExpertWeights(weight=weight, scales=scales, **fields)
+    """Return the layer that `described` and `tensors_of` were given."""
+    layout, dtype, n, k, batch, arch, scaled, form, channels, columns, gated, group = text.split(
+        "|"
+    )
+    weight = PreshuffledWeight(
+        layout, dtype, int(n), int(k), tensors[0], int(batch), arch=arch or None
+    )  # fmt: skip
+    scales = tensors[1] if scaled == "True" else None
+    return ExpertWeights(weight, scales, form, int(channels), int(columns), gated == "True",
+                         int(group))  # fmt: skip
 
 
 def described(layer: ExpertWeights) -> str:
-    """Return what of a layer is no tensor, as text."""
-    weight = layer.weight
-    kept = {"layout": weight.layout, "dtype": weight.dtype, "n": weight.n, "k": weight.k,
-            "batch": weight.batch, "arch": weight.arch}  # fmt: skip
-    return json.dumps({
-        "weight": kept, "scaled": layer.scales is not None, "format": layer.format,
-        "channels": layer.channels, "k": layer.k, "gated": layer.gated, "group": layer.group,
-    })  # fmt: skip
+    """Return what of a layer is no tensor, as text that PyTorch's tracer can make."""
+    w = layer.weight
+    arch = "" if w.arch is None else w.arch
+    first = f"{w.layout}|{w.dtype}|{w.n}|{w.k}|{w.batch}|{arch}|{layer.scales is not None}"
+    return f"{first}|{layer.format}|{layer.channels}|{layer.k}|{layer.gated}|{layer.group}"
+
+
+def described_options(options: FusedOptions) -> str:
+    """Return options as text, as `described`."""
+    how = options.activation
+    first = f"{how.name}|{how.limit}|{how.alpha}|{how.offset}"
+    return f"{first}|{options.early_weights}|{options.atomic}|{options.unit}"
+
+
+def _options(text: str) -> FusedOptions:
+    name, limit, alpha, offset, early, atomic, unit = text.split("|")
+    most = None if limit == "None" else float(limit)
+    activation = Activation(name, most, float(alpha), float(offset))
+    height = None if unit == "None" else int(unit)
+    return FusedOptions(activation, early == "True", atomic == "True", height)
 
 
 def tensors_of(layer: ExpertWeights) -> list[Tensor]:
@@ -120,13 +135,13 @@ def fused_operator_call(
     data = [tensor for layer in layers for tensor in tensors_of(layer)]
     out: Tensor = fused_operator(
         x, data, described(layers[0]), described(layers[1]), list(routing), list(smooth),
-        json.dumps(asdict(options)),
+        described_options(options),
     )  # fmt: skip
     return out
 
 
 def _fake_fused(x: Tensor, *rest: object) -> Tensor:
-    atomic = json.loads(str(rest[-1]))["atomic"]
+    atomic = _options(str(rest[-1])).atomic
     return x.new_empty(x.shape, dtype=torch.float32) if atomic else x.new_empty(x.shape)
 
 
