@@ -94,7 +94,7 @@ def test_tiles_of_every_layout(layout, tile, target):
 @pytest.mark.parametrize(("arch", "layout", "name"), [
     ("gfx942", "nt", "bfloat16"), ("gfx942", "tn", "bfloat16"), ("gfx942", "nt", "fp8"),
     ("gfx950", "nt", "bfloat16"), ("gfx950", "nt", "fp8"), ("gfx950", "tn", "bfloat16"),
-    ("gfx1201", "nt", "bfloat16"),
+    ("gfx1201", "nt", "bfloat16"), ("gfx1100", "tn", "bfloat16"), ("gfx1250", "nt", "bfloat16"),
 ])  # fmt: skip
 def test_local_data_share_has_no_bank_conflicts(arch, layout, name):
     report = run((64, 128, 2, 2), arch, layout, name=fp8(arch) if name == "fp8" else name)

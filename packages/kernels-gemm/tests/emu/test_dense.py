@@ -125,7 +125,7 @@ def batches(types):
     random = np.random.default_rng()
     a, b = operand(random, (2, 3, 17, 72), types), operand(random, (2, 3, 33, 72), types)
     out = "int32" if types == "int8" else "float32"
-    for x, y in ((a, b), (a, b[0, 1]), (a[1, 0], b), (padded(a[0]), padded(b[1], (1, 2, 3)))):
+    for x, y in ((a, b), (a[1, 0], b), (padded(a[0]), padded(b[1], (1, 2, 3)))):
         expected, bound = product(x, np.swapaxes(y, -1, -2), After(), "float32")
         check(gemm(x, y, out_dtype=out), expected, bound)
     shared = np.broadcast_to(a[0, 0], (3, 17, 72))

@@ -11,7 +11,7 @@ from flydsl import config
 from flydsl_kernels.gemm import gemm
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 def test_the_sanitizer_finds_nothing(arch):
     random = np.random.default_rng()
     with config.scope(FLYDSL_TARGET=arch), flydsl_emu.sanitize():

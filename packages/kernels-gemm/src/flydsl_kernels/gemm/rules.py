@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.device_figures import figures_of
@@ -11,7 +12,7 @@ from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
 from flydsl_kernels.gemm.plan import EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
 from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
-from flydsl_rocdl.arch import ArchFacts
+from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.arch.memory import lds_transposes
 
 __all__ = ["REACH", "broken_rules", "derive", "lds_bytes", "registers", "sum_epilogue"]
@@ -40,6 +41,12 @@ def derive(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> GemmPl
         ConfigError: It breaks a rule; the message names it.
         TargetError: The architecture multiplies no such types.
     """
+    return _derived(problem, facts.name, config)
+
+
+@lru_cache(maxsize=4096)
+def _derived(problem: GemmProblem, arch: str, config: GemmConfig) -> GemmPlan:
+    facts = lookup(arch)
     core = core_for(facts, problem.dtype, problem.b_dtype)
     for broken in broken_rules(problem, facts, core, config):
         raise ConfigError(
