@@ -3,11 +3,22 @@
 Kernel families import them; nothing of the target does. One module a part: `preshuffle` (weights
 and scales in the order that lanes read), `pipelining` (loops whose loads run ahead), `scheduling`
 (memory operations among matrix instructions), `swizzle` (rows in local data share without bank
-conflicts), `tile_order` (which workgroup takes which tile), `epilogue` (from accumulators to
-results). To add one, write it on the public API, list it here, and test it by running a kernel
-made of it in the emulator.
+conflicts), `row_exchange` (results as whole rows), `tile_order` (which workgroup takes which tile),
+`epilogue` (from accumulators to results), `matrix_steps` (the instruction for 16-byte fragments),
+`word_buffers` (buffers with both of their offsets). To add one, write it on the public API, list it
+here, and test it by running a kernel made of it in the emulator.
 """
 
 from __future__ import annotations
 
-__all__ = ["epilogue", "pipelining", "preshuffle", "scheduling", "swizzle", "tile_order"]
+__all__ = [
+    "epilogue",
+    "matrix_steps",
+    "pipelining",
+    "preshuffle",
+    "row_exchange",
+    "scheduling",
+    "swizzle",
+    "tile_order",
+    "word_buffers",
+]

@@ -28,7 +28,7 @@ def preshuffle_kernel(  # noqa: PLR0913, PLR0917
     place = place_of(plan, M, N)
     body = body_of(plan, (A, B, ScaleA, ScaleB), (M, N), place)
     acc = steps_of(plan, body, pipelined)
-    finish(plan, acc, C, (ScaleA, ScaleB, Bias), (M, N), place)
+    finish(plan, acc, C, (ScaleA, ScaleB, Bias), (M, N), place, body.stage.base)
 
 
 def compile_preshuffle_gemm(

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from flydsl.errors import ConfigError
 from flydsl_rocdl.kernels.epilogue import Epilogue
+from flydsl_rocdl.kernels.row_exchange import WAVE_BYTES
 
 __all__ = ["IN_DTYPES", "OUT_DTYPES", "THREADS", "PreshufflePlan"]
 
@@ -219,6 +220,12 @@ class PreshufflePlan:
     def tail_chunks(self) -> int:
         """Chunks of A after the last whole tile."""
         return self.tail_k // self.chunk_k
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether results pass through local data share, so that whole rows are stored."""
+        narrow = self.out_dtype != "f32" and self.column_blocks == 4
+        return narrow and self.lds_bytes >= WAVES * WAVE_BYTES
 
     @property
     def lds_bytes(self) -> int:

@@ -1,16 +1,19 @@
 """From sums to C: scales, bias, activation, rounding, stores.
 
 The matrix instruction is given B's columns as its rows, so that a lane has four neighbouring
-columns of one row of C: they are stored together.
+columns of one row of C. They are stored together, or exchanged within the wave so that eight lanes
+store 128 bytes of a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import flydsl.expr as fx
 from flydsl_kernels.gemm.device.preshuffle.operands import Place
 from flydsl_kernels.gemm.device.preshuffle.plan import SIDE, PreshufflePlan
+from flydsl_rocdl.kernels.row_exchange import WAVE_BYTES, RowExchange
 from flydsl_rocdl.kernels.word_buffers import OUTSIDE, WordBuffer
 
 __all__ = ["finish"]
@@ -35,7 +38,7 @@ def _column_values(pointer: Any, kind: Any, columns: Any, at: list[Any]) -> list
 
 def finish(
     plan: PreshufflePlan, acc: list[Any], c: Any, extras: tuple[Any, Any, Any],
-    extents: tuple[Any, Any], place: Place,
+    extents: tuple[Any, Any], place: Place, memory: Any,
 ) -> None:  # fmt: skip
     """Store a workgroup's tile.
 
@@ -46,38 +49,66 @@ def finish(
         extras: Scales of the rows, of the columns, and the bias.
         extents: M and N.
         place: The thread's place.
+        memory: Pointer of Int128 to the local data share of the steps.
     """
     rows, columns = extents
-    kind, steps = _KINDS[plan.out_dtype], plan.epilogue
+    kind = _KINDS[plan.out_dtype]
     size = kind.width // 8
-    own = place.first_column + place.group * _TOGETHER
-    at = [own + SIDE * block for block in range(plan.column_blocks)]
-    scales = _column_values(extras[1].iter, fx.Float32, columns, at) if steps.scaled else None
-    bias = _column_values(extras[2].iter, extras[2].dtype, columns, at) if steps.bias else None
     left = rows - place.first_row
     pitch = columns * size
     start = _bytes(c.iter) + place.first_row.to(fx.Int64) * pitch.to(fx.Int64)
     buffer = WordBuffer.of(start, fx.min(left, plan.tile_m) * pitch)
-    lanes = [place.row * pitch + column * size for column in at]
-    if plan.n % plan.tile_n:
-        lanes = [
-            (column < columns).select(lane, fx.Int32(OUTSIDE))
-            for lane, column in zip(lanes, at, strict=True)
-        ]
+    results = _results(plan, acc, extras, extents, place)
+    if plan.exchanged:
+        fx.rocdl.sched_barrier()
+        fx.rocdl.lds_barrier()
+        exchange = RowExchange(memory + place.wave * (WAVE_BYTES // 16), place.lane)
+        column = place.first_column + exchange.piece * (16 // size)
+        lane = _inside(plan, exchange.row * pitch + column * size, column, columns)
+        for block, values in enumerate(results):
+            for half, words in enumerate(exchange.rows(values)):
+                buffer.store(words, lane + pitch * (block * SIDE + half * 8))
+        return
+    own = place.first_column + place.group * _TOGETHER
+    at = [own + SIDE * block for block in range(plan.column_blocks)]
+    lanes = [_inside(plan, place.row * pitch + x * size, x, columns) for x in at]
+    for block, values in enumerate(results):
+        for lane, value in zip(lanes, values, strict=True):
+            # Lanes' own offsets are bounded by every hardware, uniform ones are not.
+            buffer.store(value, lane + pitch * (block * SIDE))
+
+
+def _inside(plan: PreshufflePlan, lane: Any, column: Any, columns: Any) -> Any:
+    """Return a lane's offset, outside of C where its column is."""
+    if plan.n % plan.tile_n == 0:
+        return lane
+    return (column < columns).select(lane, fx.Int32(OUTSIDE))
+
+
+def _results(
+    plan: PreshufflePlan, acc: list[Any], extras: tuple[Any, Any, Any], extents: tuple[Any, Any],
+    place: Place,
+) -> Iterator[list[Any]]:  # fmt: skip
+    """Yield the results of each block of rows: four numbers for each block of columns."""
+    (rows, columns), steps = extents, plan.epilogue
+    own = place.first_column + place.group * _TOGETHER
+    at = [own + SIDE * block for block in range(plan.column_blocks)]
+    scales = _column_values(extras[1].iter, fx.Float32, columns, at) if steps.scaled else None
+    bias = _column_values(extras[2].iter, extras[2].dtype, columns, at) if steps.bias else None
     row_scales = None
     if steps.scaled:
         first = _bytes(extras[0].iter) + place.first_row.to(fx.Int64) * 4
-        row_scales = WordBuffer.of(first, left * 4)
+        row_scales = WordBuffer.of(first, (rows - place.first_row) * 4)
     for block in range(plan.row_blocks):
         row_scale = None
         if row_scales is not None:
             row_scale = row_scales.load((place.row + block * SIDE) * 4, words=1)
             row_scale = row_scale.bitcast(fx.Float32)
-        for column in range(plan.column_blocks):
-            value = steps.apply(
-                acc[block * plan.column_blocks + column], kind, row_scale=row_scale,
-                column_scales=scales[column] if scales else None,
+        yield [
+            steps.apply(
+                acc[block * plan.column_blocks + column], _KINDS[plan.out_dtype],
+                row_scale=row_scale, column_scales=scales[column] if scales else None,
                 bias=bias[column] if bias else None,
-            )  # fmt: skip
-            # Lanes' own offsets are bounded by every hardware, uniform ones are not.
-            buffer.store(value, lanes[column] + pitch * (block * SIDE))
+            )
+            for column in range(plan.column_blocks)
+        ]  # fmt: skip

@@ -200,6 +200,7 @@ class _Emission:
         self.slot = slot % body.plan.stages
         self.next_slot = (self.slot + 1) % body.plan.stages
         self.next_scales: list[Any] = []
+        self.fenced = False
         # The loop's last step loads a step that does not exist: from outside all buffers.
         self.away: Any = 0
         if more and slot == 1 and body.plan.steps % 2 == 0:
@@ -274,9 +275,11 @@ class _Emission:
     def _act(self, position: int) -> None:
         """Emit the operations at a position."""
         actions = self.actions.pop(position, None)
+        fenced, self.fenced = self.fenced, False
         if not actions:
             return
-        self.body.fence()
+        if not fenced:
+            self.body.fence()
         for action in actions:
             action()
         self.body.fence()
@@ -296,6 +299,7 @@ class _Emission:
         if meet:
             fx.rocdl.lds_barrier()
         self.body.fence()
+        self.fenced = True
 
     def _place_reads(self) -> None:
         """Place the reads of each batch of A, `ahead` batches before."""
