@@ -15,6 +15,7 @@ from flydsl.expr.emit import located
 from flydsl.expr.enums import AtomicOrdering
 from flydsl.expr.gpu import block_idx, thread_idx
 from flydsl.expr.numeric import Boolean, Float32, Int64, Numeric, Uint32, Uint64, as_numeric
+from flydsl.expr.numeric.base import RUN_TIME
 from flydsl.expr.pointers import Pointer, PointerType, ptrtoint
 
 __all__ = ["device_assert", "printf"]
@@ -97,6 +98,13 @@ def _fields(fmt: str, count: int) -> list[str | tuple[int, str]]:
     """
     if not isinstance(fmt, str):
         raise UserTypeError("a format is text", code="FLY-U272", value=fmt)
+    if RUN_TIME in fmt:
+        raise UserValueError(
+            "a run-time value is put into the format while tracing, where it has no value",
+            code="FLY-U272",
+            value=fmt,
+            hint="pass it as an argument: fx.printf('x = {}', x)",
+        )
     parts: list[str | tuple[int, str]] = []
     automatic, used = 0, set()
     try:

@@ -12,7 +12,7 @@ from flydsl.expr import lanes, reductions
 from flydsl.expr.ambient import IRType, IRValue, require
 from flydsl.expr.enums import ReductionOp
 from flydsl.expr.numeric import Numeric
-from flydsl.expr.numeric.base import is_numeric_class
+from flydsl.expr.numeric.base import RUN_TIME, is_numeric_class
 
 __all__ = ["Vector", "VectorAlias", "vector_alias"]
 
@@ -87,7 +87,7 @@ class Vector(lanes.Lanes):
         return chosen
 
     def __repr__(self) -> str:
-        return f"Vector[{self.dtype.__name__}, {self.shape}](<run-time value>)"
+        return f"Vector[{self.dtype.__name__}, {self.shape}]({RUN_TIME})"
 
     def __len__(self) -> int:
         return int(numel(self.shape[:1]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from types import CellType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from flydsl.errors import UserError, UserTypeError
 from flydsl.expr.ambient import current
 from flydsl.expr.numeric import Numeric
+from flydsl.frontend.builtin_calls import built_in
 from flydsl.frontend.eligible import RUNTIME, rewritable
 
 __all__ = ["RewriteCache"]
@@ -79,6 +80,8 @@ class RewriteCache:
             if id(target.__code__) in self._done or not rewritable(target):
                 return target
             return self.rewritten(target)
+        if kind is BuiltinFunctionType:
+            return built_in(target)
         if kind is MethodType:
             inner = self.callable_for(target.__func__)
             return target if inner is target.__func__ else MethodType(inner, target.__self__)

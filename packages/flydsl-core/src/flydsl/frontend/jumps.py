@@ -75,6 +75,34 @@ def _always_returns(body: Sequence[ast.stmt]) -> bool:
                 return True
         if isinstance(node, (ast.With, ast.AsyncWith)) and _always_returns(node.body):
             return True
+        if isinstance(node, ast.Try) and _try_returns(node):
+            return True
+        if isinstance(node, ast.While) and _never_falls_through(node):
+            return True
+    return False
+
+
+def _try_returns(node: ast.Try) -> bool:
+    if _always_returns(node.finalbody):
+        return True
+    finished = _always_returns(node.body) or _always_returns(node.orelse)
+    return finished and all(_always_returns(handler.body) for handler in node.handlers)
+
+
+def _never_falls_through(node: ast.While) -> bool:
+    """Return whether a loop has no condition and no ``break``: only a ``return`` leaves it."""
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    return endless and not _breaks(node.body)
+
+
+def _breaks(body: Sequence[ast.stmt]) -> bool:
+    """Return whether statements break the loop that they are the body of."""
+    for node in body:
+        if isinstance(node, ast.Break):
+            return True
+        blocks = [node.orelse] if isinstance(node, _LOOPS) else _blocks(node)
+        if any(_breaks(block) for block in blocks):
+            return True
     return False
 
 
@@ -168,6 +196,13 @@ class _Lowering:
         if isinstance(node, _LOOPS):
             return self._loop(node)
         flags = self._jump_names([node])
+        if isinstance(node, (ast.Try, ast.TryStar)) and node.orelse:
+            # A jump in the body skips the else clause, for which its flags are no exception.
+            left = self._jump_names(node.body)
+            if left:
+                guard = self._go(left, node.orelse[0])
+                guard.body = node.orelse
+                node.orelse = [guard]
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             for name in ("body", "orelse", "finalbody"):
                 inner = getattr(node, name, None)

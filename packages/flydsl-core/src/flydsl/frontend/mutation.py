@@ -331,6 +331,8 @@ def _is_class(value: object) -> bool:
 
 
 def _dict_changes(name: str, now: dict[Any, Any], saved: dict[Any, Any]) -> Iterator[Any]:
+    if any(key not in now for key in saved):
+        raise _grew(name)
     for key in [*saved, *(key for key in now if key not in saved)]:
         old, new = saved.get(key, ABSENT), now.get(key, ABSENT)
         if old is not new:

@@ -19,11 +19,13 @@ from flydsl.errors import UserError
 from flydsl.frontend.eligible import RUNTIME
 from flydsl.frontend.jumps import is_dynamic_construct, lower_jumps
 from flydsl.frontend.liveness import Liveness
+from flydsl.frontend.matching import lower_matches
 from flydsl.frontend.scopes import (
     assigned_names,
     contains_yield,
     declared_names,
     is_range_loop,
+    names_truth,
     own_nodes,
 )
 from flydsl.frontend.source import node_location
@@ -75,6 +77,7 @@ class _Rewriter(ast.NodeTransformer):
         self._globals = declared_names(node.body, ast.Global)
         self._nonlocals = declared_names(node.body, ast.Nonlocal)
         self._generator = self._is_generator(node)
+        lower_matches(node)
         if not self._generator:
             lower_jumps(node)
         self._liveness = Liveness(node)
@@ -307,8 +310,10 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        if _binds(node):
-            return self.generic_visit(node)
+        if any(map(_binds, node.values[1:])):
+            self.generic_visit(node)
+            node.values[:-1] = [_decided(value) for value in node.values[:-1]]
+            return node
         name = "and_" if isinstance(node.op, ast.And) else "or_"
         values = [self.visit(value) for value in node.values]
         out: ast.expr = values[-1]
@@ -324,7 +329,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         simple = len(node.ops) == 1
-        if (simple and not isinstance(node.ops[0], (ast.In, ast.NotIn))) or _binds(node):
+        if simple and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and names_truth(node):
+            self.generic_visit(node)
+            name = "same" if isinstance(node.ops[0], ast.Is) else "not_same"
+            call = runtime_call(name, [node.left, node.comparators[0]])
+            return ast.copy_location(call, node)
+        if simple and not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            return self.generic_visit(node)
+        if not simple and any(map(_binds, node.comparators)):
             return self.generic_visit(node)
         self.generic_visit(node)
         names = [_OPERATORS[type(op)] for op in node.ops]
@@ -336,8 +348,10 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(call, node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        if _binds(node):
-            return self.generic_visit(node)
+        if _binds(node.body) or _binds(node.orelse):
+            self.generic_visit(node)
+            node.test = _decided(node.test)
+            return node
         self.generic_visit(node)
         arguments = [node.test, make_lambda(node.body), make_lambda(node.orelse)]
         return ast.copy_location(runtime_call("choose", arguments), node)
@@ -384,6 +398,10 @@ def _is_runtime(function: ast.expr) -> bool:
         and isinstance(function.value, ast.Name)
         and function.value.id == RUNTIME
     )
+
+
+def _decided(value: ast.expr) -> ast.expr:
+    return ast.copy_location(runtime_call("decided", [value]), value)
 
 
 def _binds(node: ast.AST) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from flydsl.errors import UserError, UserRuntimeError, UserTypeError
 from flydsl.expr.ambient import current
 from flydsl.expr.emit import emit
-from flydsl.expr.numeric import Boolean, Numeric, as_numeric
+from flydsl.expr.numeric import Boolean, Numeric, as_numeric, common_type
 from flydsl.expr.numeric.operators import select
 from flydsl.frontend.build import RewriteCache
 from flydsl.frontend.carry import flatten, join, rebuild
@@ -41,6 +41,7 @@ __all__ = [
     "c",
     "chain",
     "choose",
+    "decided",
     "for_",
     "for_init",
     "global_write",
@@ -50,9 +51,11 @@ __all__ = [
     "in_",
     "not_",
     "not_in",
+    "not_same",
     "or_",
     "range_",
     "result",
+    "same",
     "stopped",
     "while_",
 ]
@@ -228,7 +231,7 @@ def and_(left: Any, right: Callable[[], Any]) -> Any:
     flag = _dynamic(left)
     if flag is None:
         return left and right()
-    return _short_circuit(flag, right, True)
+    return _short_circuit(left, flag, right, True)
 
 
 def or_(left: Any, right: Callable[[], Any]) -> Any:
@@ -236,10 +239,14 @@ def or_(left: Any, right: Callable[[], Any]) -> Any:
     flag = _dynamic(left)
     if flag is None:
         return left or right()
-    return _short_circuit(flag, right, False)
+    return _short_circuit(left, flag, right, False)
 
 
-def _short_circuit(flag: Numeric, right: Any, conjunction: bool) -> Any:
+def _short_circuit(left: Any, flag: Numeric, right: Any, conjunction: bool) -> Any:
+    """Evaluate `right` where the left side does not decide; the result is one of both, as Python's.
+
+    Two Booleans give a `Boolean`, other numbers their common class.
+    """
     session = current()
     assert session is not None
     scratch = Scratch(session)
@@ -251,7 +258,12 @@ def _short_circuit(flag: Numeric, right: Any, conjunction: bool) -> Any:
             raise UserTypeError(
                 "`and` and `or` on run-time values need numbers on both sides", code="FLY-U216"
             )
-        other = value.to(Boolean)
+        kept = as_numeric(left)
+        assert kept is not None
+        both = isinstance(kept, Boolean) and isinstance(value, Boolean)
+        kind = Boolean if both else common_type(type(kept), type(value))
+        other = value.to(kind)
+        other_value = other.ir_value()
     if snapshot.changes():
         snapshot.restore()
         raise UserError(
@@ -261,21 +273,37 @@ def _short_circuit(flag: Numeric, right: Any, conjunction: bool) -> Any:
         )
     if is_speculatable(block):
         move_here(session, block)
-        return flag & other if conjunction else flag | other
+        if both:
+            return flag & other if conjunction else flag | other
+        return select(flag, other, kept) if conjunction else select(flag, kept, other)
     here = session.locations.here()
     skipped = scratch.block()
     with scratch.tracing(block):
-        session.create("scf.yield", (), (other.ir_value(),), None, None, 0, here)
+        session.create("scf.yield", (), (other_value,), None, None, 0, here)
     with scratch.tracing(skipped):
-        constant = Boolean.static(not conjunction).ir_value()
+        constant = (Boolean.static(not conjunction) if both else kept.to(kind)).ir_value()
         session.create("scf.yield", (), (constant,), None, None, 0, here)
     blocks = (block, skipped) if conjunction else (skipped, block)
-    operation = session.create(
-        "scf.if", (Boolean.ir_type,), (flag.ir_value(),), None, None, 2, here
-    )
+    operation = session.create("scf.if", (kind.ir_type,), (flag.ir_value(),), None, None, 2, here)
     for source, region in zip(blocks, operation.regions, strict=True):
         source.append_to(region)
-    return Boolean.wrap(operation.result)
+    return kind.wrap(operation.result)
+
+
+def decided(value: Any) -> Any:
+    """Return the left side of an ``and``, ``or``, comparison or conditional that Python evaluates.
+
+    Raises:
+        UserError: It is a run-time value: then a name bound on the right with ``:=`` would be
+            bound for some threads only.
+    """
+    if _dynamic(value) is not None:
+        raise UserError(
+            "`:=` where a run-time condition decides whether it is evaluated",
+            code="FLY-U216",
+            hint="assign the name before, or write nested `if` statements",
+        )
+    return value
 
 
 def not_(value: Any) -> Any:
@@ -319,6 +347,19 @@ def in_(value: Any, container: Any) -> Any:
 def not_in(value: Any, container: Any) -> Any:
     """Evaluate ``value not in container``."""
     return not_(in_(value, container))
+
+
+def same(a: Any, b: Any) -> Any:
+    """Evaluate ``a is b`` where one side is ``True`` or ``False``, also of a run-time Boolean."""
+    for value, other in ((a, b), (b, a)):
+        if isinstance(value, Boolean) and not value.is_static() and isinstance(other, bool):
+            return value if other else not_(value)
+    return a is b
+
+
+def not_same(a: Any, b: Any) -> Any:
+    """Evaluate ``a is not b`` where one side is ``True`` or ``False``."""
+    return not_(same(a, b))
 
 
 def choose(condition: Any, yes: types.FunctionType, no: types.FunctionType) -> Any:

@@ -14,6 +14,7 @@ __all__ = [
     "is_range_loop",
     "is_static_test",
     "loaded_names",
+    "names_truth",
     "own_nodes",
 ]
 
@@ -109,12 +110,18 @@ def called_name(node: ast.AST) -> str:
     return function.attr if isinstance(function, ast.Attribute) else ""
 
 
+def names_truth(node: ast.Compare) -> bool:
+    """Return whether one side of a comparison is written as ``True`` or ``False``."""
+    sides = (node.left, *node.comparators)
+    return any(isinstance(x, ast.Constant) and isinstance(x.value, bool) for x in sides)
+
+
 def is_static_test(test: ast.expr) -> bool:
     """Return whether a condition is a Python bool whatever its operands are."""
     if isinstance(test, ast.Constant):
         return True
     if isinstance(test, ast.Compare):
-        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops)
+        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops) and not names_truth(test)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return is_static_test(test.operand)
     if isinstance(test, ast.BoolOp):

@@ -15,6 +15,7 @@ from flydsl.expr.emit import constant, emit
 from flydsl.expr.numeric.formats import FloatFormat
 
 __all__ = [
+    "RUN_TIME",
     "Numeric",
     "NumericMeta",
     "dynamic_use",
@@ -57,6 +58,10 @@ class NumericMeta(type):
 
         name = cls.numpy_name  # type: ignore[attr-defined]
         return importlib.import_module("numpy").dtype(name) if name else None
+
+
+RUN_TIME = "<run-time value>"
+"""Stands for the value of a run-time number in text."""
 
 
 class Numeric(metaclass=NumericMeta):
@@ -152,12 +157,14 @@ class Numeric(metaclass=NumericMeta):
         return self.wrap(values[0])
 
     def __hash__(self) -> int:
-        return hash(self.value) if self.is_static() else id(self)
+        if self.is_static():
+            return hash(self.value)
+        raise dynamic_use(self, "a dictionary key or a member of a set")
 
     def __repr__(self) -> str:
         if self.is_static():
             return f"{type(self).__name__}({self.value!r})"
-        return f"{type(self).__name__}(<run-time value>)"
+        return f"{type(self).__name__}({RUN_TIME})"
 
     def __bool__(self) -> bool:
         if self.is_static():
@@ -220,11 +227,13 @@ def literal(kind: type[Numeric], value: int | float) -> IRValue:
 
 _HINTS = {
     "a Python bool": "use it in an `if`, `while`, `and`, `or` or `not` of a traced function, or "
-    "`cond.select(a, b)`; `const_expr(...)` and `assert` need compile-time values",
+    "`cond.select(a, b)`; `const_expr(...)` and `assert` need compile-time values "
+    "(`fx.device_assert` takes others)",
     "a Python int": "`range(...)` directly in a `for` takes run-time bounds; `range_constexpr`, "
     "list indices, shapes of register tensors and other Python uses need compile-time values "
     "(pass them as fx.Constexpr)",
     "a Python float": "keep computing with the value itself",
+    "a dictionary key or a member of a set": "compare with the keys one by one, or select a value",
 }
 
 
