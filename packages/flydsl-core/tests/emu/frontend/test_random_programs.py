@@ -260,12 +260,7 @@ def test_many_random_programs(seeds, arch):
         check(seeds)
 
 
-# LLVM 22.1 folds the scalar source of a value that lanes take out of a loop at different iterations
-# into a use after it (fixed later, llvm/llvm-project#203256). Both its inputs, our IR and the
-# optimised IR, are right: run on the host they agree with Python. A nightly failure of another seed
-# may be this again.
-@pytest.mark.nightly
-@pytest.mark.xfail(strict=True, reason="code generation of LLVM 22.1")
-def test_a_program_that_llvm_gets_wrong(both):
+def test_a_scalar_that_lanes_take_out_of_a_loop_at_different_times(both):
+    """LLVM 22.1 alone gets this program wrong, see `flydsl_rocdl.passes.leaving`."""
     body, _ = program(2902, wide=False)
     both(body, [X, np.zeros(64, dtype=np.int32)])

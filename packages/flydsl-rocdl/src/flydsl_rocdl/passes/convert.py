@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flydsl.errors import CompilerBug, TargetError
-from flydsl_rocdl.passes import async_groups, intrinsics, lane_addresses, rules, wide
+from flydsl_rocdl.passes import async_groups, intrinsics, lane_addresses, leaving, rules, wide
 from flydsl_rocdl.passes.builder import Builder, Value
 from flydsl_rocdl.passes.clusters import cluster_attributes
 from flydsl_rocdl.passes.lowering import RULES, Lowering, location_of, refuse
@@ -183,6 +183,7 @@ def _lower_function(low: Lowering, function: Any) -> None:
     intrinsics.replace(low, function)
     wide.prepare(low, function)
     lane_addresses.check(low, function)
+    leaving.keep(low, function)
     async_groups.lower(low, function)
     work = _collect(low, function)
     replaced: list[Any] = []
