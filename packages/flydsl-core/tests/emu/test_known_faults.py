@@ -407,6 +407,32 @@ def test_B21_a_tensor_that_requires_grad():
     assert torch.equal(out[:32].reshape(4, 8), source.detach())
 
 
+@pytest.mark.parametrize("stride", [2**30 - 32, 2**31 + 160, 2**32 + 8], ids=hex)
+def test_B22_B23_outer_strides_beyond_32_bits(stride):
+    """Elements around and beyond 2 and 4 GiB; only the pages that are touched exist."""
+    base = np.zeros(stride + 64, np.uint16)
+    x = np.lib.stride_tricks.as_strided(base, (2, 64), (2 * stride, 2))
+    x[:] = np.arange(128, dtype=np.uint16).reshape(2, 64) + 5
+
+    @flyc.kernel
+    def kernel(x: fx.Tensor, out: fx.Tensor, rows: fx.Int32):
+        i = fx.thread_idx.x
+        for row in range(rows):
+            out[row, i] = x[row, i] * fx.Uint16(2)
+            x[row, i] = x[row, i] + fx.Uint16(1)
+
+    @flyc.jit
+    def launch(x: fx.Tensor, out: fx.Tensor, rows: fx.Int32):
+        kernel(x, out, rows).launch(grid=1, block=64)
+
+    out = np.zeros((2, 64), np.uint16)
+    launch(x, out, 2)
+    expected = np.arange(128).reshape(2, 64) + 5
+    np.testing.assert_array_equal(out, 2 * expected)
+    np.testing.assert_array_equal(base[:64], expected[0] + 1)
+    np.testing.assert_array_equal(base[stride:], expected[1] + 1)
+
+
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**40, 5.5, "3"])
 def test_integers_that_do_not_fit_are_refused_at_the_launch(value):
     @flyc.kernel
