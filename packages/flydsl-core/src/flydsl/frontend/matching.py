@@ -87,9 +87,20 @@ def _branch(case: ast.match_case, found: _Case, rest: list[ast.stmt]) -> list[as
     body = [*binds, *case.body]
     if not tests:
         return body
+    chosen = ast.copy_location(ast.If(_all(tests, case.pattern), body, rest), case.pattern)
+    if case.guard is None or not binds:
+        return [chosen]
+    # A pattern that fits binds its names, also where its guard does not hold.
+    bound = copy.deepcopy(binds)
+    if found.tests:
+        test = _all(copy.deepcopy(found.tests), case.pattern)
+        bound = [ast.copy_location(ast.If(test, bound, []), case.pattern)]
+    return [*bound, chosen]
+
+
+def _all(tests: list[ast.expr], at: ast.AST) -> ast.expr:
     test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
-    ast.copy_location(test, case.pattern)
-    return [ast.copy_location(ast.If(test, body, rest), case.pattern)]
+    return ast.copy_location(test, at)
 
 
 def _case(case: ast.match_case, names: Sequence[str], whole: int | None) -> _Case | None:

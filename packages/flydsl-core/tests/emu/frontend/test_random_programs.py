@@ -49,6 +49,9 @@ class Generator:
             text = f"helper({text}, {self.number()})"
         if self.wide and self.rng.random() < 0.1:
             text = f"search(x, {text}, {self.number()})"
+        if self.wide and self.rng.random() < 0.15:
+            form = self.rng.choice(["({} or {})", "({} and {})", "min({}, {})", "max({}, {}, 3)"])
+            text = form.format(text, self.number())
         return f"{text} % 97"
 
     def condition(self) -> str:
@@ -81,7 +84,7 @@ class Generator:
         if self.wide:
             kinds += ["tuple", "entry"]
         if budget > 0:
-            kinds += ["if", "if", "for", "while"]
+            kinds += ["if", "if", "for", "while", *(["match"] if self.wide else [])]
         if self.loops:
             kinds += ["break", "continue"]
         if depth > 1:
@@ -117,6 +120,16 @@ class Generator:
         if self.rng.random() < 0.5:
             self.emit(depth, "else:")
             self.block(depth + 1, budget - 1)
+
+    def write_match(self, depth: int, budget: int) -> None:
+        self.emit(depth, f"match {self.value()}:")
+        numbers = self.rng.sample(range(6), 3)
+        guard = f"case a if a > {self.rng.choice(['5', 'i', 'l[0]'])}:"
+        heads = [f"case {numbers[0]}:", f"case {numbers[1]} | {numbers[2]}:", guard, "case _:"]
+        chosen = [head for head in heads if self.rng.random() < 0.8]
+        for head in chosen or heads:
+            self.emit(depth + 1, head)
+            self.block(depth + 2, budget - 1)
 
     def write_for(self, depth: int, budget: int) -> None:
         self.counter += 1
