@@ -182,13 +182,17 @@ def test_a_missing_module_on_the_command_line(capsys):
     assert "no module flydsl_no_such_module" in capsys.readouterr().err
 
 
+def vector_by_zero(n):
+    return (fx.Vector([n, n]) // 0)[0]
+
+
 @pytest.mark.parametrize(
     ("expression", "code"),
     [
         (lambda n: n // 0, "FLY-U278"),
         (lambda n: n % fx.Int32(0), "FLY-U278"),
         (lambda n: divmod(n, 0)[1], "FLY-U278"),
-        (lambda n: (fx.Vector([n, n]) // 0)[0], "FLY-U278"),
+        (vector_by_zero, "FLY-U278"),
         (lambda n: n << -1, "FLY-U279"),
     ],
 )

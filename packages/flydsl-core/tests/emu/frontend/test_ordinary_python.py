@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from flydsl.errors import UserError
 
 X = ((np.arange(64, dtype=np.int32) * 7919) % 23 - 7).astype(np.int32)
-AGREE = []
-REFUSED = {}
+AGREE: list[Any] = []
+REFUSED: dict[str, Any] = {}
 
 
 def agrees(body):
