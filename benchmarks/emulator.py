@@ -9,17 +9,17 @@ The long kernel is decoded, compiled without the disk cache, and loaded from it.
 from __future__ import annotations
 
 import argparse
-import json
 import struct
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import Figure, add_json, show
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -60,7 +60,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Timing:
     """Seconds of one workload by tier, optimisation level and threads."""
 
     name: str
@@ -170,7 +170,7 @@ def best(
     return min(times)
 
 
-def measure(workload: Workload, library: Library, runs: int, interpret: bool) -> Figure:
+def measure(workload: Workload, library: Library, runs: int, interpret: bool) -> Timing:
     """Run one workload on both tiers."""
     loaded = Loaded(workload)
     tier = JitTier(loaded.program, library)
@@ -189,7 +189,7 @@ def measure(workload: Workload, library: Library, runs: int, interpret: bool) ->
         count = 2 if steps < 10**7 else 1
         numpy = best(lambda: interpreter.run(loaded.launch), count, time.process_time)
         workload.check()
-    return Figure(workload.name, steps, numpy, *jit, compile_)
+    return Timing(workload.name, steps, numpy, *jit, compile_)
 
 
 def measure_long(count: int) -> dict[str, float]:
@@ -217,33 +217,38 @@ def measure_long(count: int) -> dict[str, float]:
     }
 
 
+def _listed(values: dict[str, float]) -> str:
+    """Return names and values in a line."""
+    return ", ".join(f"{key} {value:.3g}" for key, value in values.items())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures; write them as JSON when asked to."""
+    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="launches for each figure")
     parser.add_argument("--quick", action="store_true", help="a small part of the sizes")
     parser.add_argument("--no-numpy", action="store_true", help="compiled kernels only")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    add_json(parser)
     options = parser.parse_args(arguments)
     library = Library(CodeCache())
-    print(
-        f"{'workload':<10} {'steps':>11} {'numpy':>9} {'level 0':>8} {'level 1':>8} "
-        f"{'2 threads':>9} {'compile':>8}"
-    )
-    figures = []
+    if not options.json:
+        print(
+            f"{'workload':<10} {'steps':>11} {'numpy':>9} {'level 0':>8} {'level 1':>8} "
+            f"{'2 threads':>9} {'compile':>8}"
+        )
     for workload in workloads(options.quick):
         f = measure(workload, library, options.runs, not options.no_numpy)
-        figures.append(f)
-        print(
+        text = (
             f"{f.name:<10} {f.steps:>11} {f.numpy_1:>9.3f} {f.level_0:>8.4f} {f.level_1:>8.4f} "
-            f"{f.level_1_threads_2:>9.4f} {f.compile:>8.3f}",
-            flush=True,
+            f"{f.level_1_threads_2:>9.4f} {f.compile:>8.3f}"
         )
+        kinds = ("numpy_1", "level_0", "level_1", "level_1_threads_2", "compile")
+        lines = [Figure(f"{f.name} {kind}", getattr(f, kind), "s") for kind in kinds]
+        show(lines, options.json, text)
     long = measure_long(1000 if options.quick else 13000)
-    print(", ".join(f"{key} {value:.3g}" for key, value in long.items()))
-    if options.json is not None:
-        everything = {"workloads": [asdict(f) for f in figures], "long kernel": long}
-        options.json.write_text(json.dumps(everything, indent=1) + "\n")
+    count = long.pop("instructions")
+    lines = [Figure(f"{count:.0f} instructions {kind}", value, "s") for kind, value in long.items()]
+    show(lines, options.json, f"{count:.0f} instructions: " + _listed(long))
     return 0
 
 

@@ -10,13 +10,12 @@ every instruction of theirs and ours once.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+from figures import Figure, add_json, show
 
 import flydsl_emu
 from flydsl.config import scope
@@ -114,21 +113,38 @@ def measure(name: str, target: str, rows: int) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; write it as JSON if asked to."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--target", action="append", help="default: gfx942 and gfx950")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    add_json(parser)
     options = parser.parse_args(arguments)
-    found = []
     for target in options.target or ("gfx942", "gfx950"):
         for name in OPERATIONS:
             figures = measure(name, target, options.rows)
-            found.append(figures)
-            print(", ".join(f"{k} {_shown(v)}" for k, v in figures.items() if v is not None))
-    if options.json:
-        options.json.write_text(json.dumps({"rows": options.rows, "kernels": found}, indent=1))
+            text = ", ".join(f"{k} {_shown(v)}" for k, v in figures.items() if v is not None)
+            show(_lines(f"{name} {target}", figures), options.json, text)
     return 0
+
+
+UNITS = {
+    "least bytes": "B",
+    "moved / least": "ratio",
+    "bank conflicts": "ratio",
+    "vgprs": "VGPR",
+    "scratch": "B",
+    "waves per simd": "waves",
+    "valu per element": "instructions",
+    "instructions per element": "instructions",
+}
+
+
+def _lines(kernel: str, figures: dict[str, object]) -> list[Figure]:
+    """Return the numbers of a kernel, with the reference's where there are some."""
+    return [
+        Figure(f"{kernel}: {key}", figures[key], unit, figures.get(f"reference {key}"))
+        for key, unit in UNITS.items()
+    ]
 
 
 def _shown(value: object) -> str:
