@@ -61,6 +61,7 @@ class OperandPlan:
         ragged: Whether the last tile along k is not full.
         direct: Whether loads go into LDS, not through registers.
         transposing: Whether rows are contiguous in LDS too, and LDS reads transpose.
+        near: Whether the matrix spans less than 2 GiB, so that offsets have 32 bits.
     """
 
     rows: int
@@ -76,6 +77,7 @@ class OperandPlan:
     ragged: bool = True
     direct: bool = False
     transposing: bool = False
+    near: bool = False
 
     @property
     def pitch(self) -> int:

@@ -83,6 +83,7 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         ragged=problem.k % config.tile_k != 0,
         direct=config.direct and _whole(problem.a, facts, core),
         transposing=not problem.a.k_major and _transposes(facts, core),
+        near=_near(problem.a, problem.m, problem.k, size),
     )
     b = replace(
         a,
@@ -93,6 +94,7 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         interleaved=core.interleaved,
         direct=config.direct and _whole(problem.b, facts, core),
         transposing=not problem.b.k_major and _transposes(facts, core),
+        near=_near(problem.b, problem.n, problem.k, size),
     )
     split = config.split_k > 1
     block = SCALE_BLOCK if problem.scaling.a == "block" else 0
@@ -112,6 +114,12 @@ def _epilogue(problem: GemmProblem) -> EpiloguePlan:
         "" if problem.scaling.b == "block" else problem.scaling.b,
         problem.bias, problem.activation, problem.residual, problem.scaling.out,
     )  # fmt: skip
+
+
+def _near(operand: Operand, rows: int, k: int, size: int) -> bool:
+    """Return whether a matrix, with two tiles past its end, spans less than 2 GiB."""
+    count, length = (rows, k) if operand.k_major else (k, rows)
+    return (count + 1024) * ((operand.leading or length) + 1024) * size < REACH
 
 
 def _transposes(facts: ArchFacts, core: MatrixCore) -> bool:

@@ -14,7 +14,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.gemm.device.transposing import transposed
-from flydsl_kernels.gemm.device.windows import OUTSIDE, load_words, wide, window
+from flydsl_kernels.gemm.device.windows import OUTSIDE, load_words, near_window, wide, window
 from flydsl_kernels.gemm.instruction import PIECE
 from flydsl_kernels.gemm.plan import OperandPlan
 
@@ -146,16 +146,19 @@ def start(operand: Operand) -> list[Any]:
 def _window(operand: Operand, k: Any) -> Any:
     """Return the window of the tile that begins at column `k` of A."""
     plan, size = operand.plan, operand.plan.element_bytes
-    left = wide(operand.k - k)
-    rows = wide(operand.rows - operand.first)
+    whole = fx.Int32 if plan.near else wide
+    left, rows = whole(operand.k - k), whole(operand.rows - operand.first)
+    stride = whole(operand.stride)
     if plan.k_major:
-        offset = wide(operand.first) * operand.stride + wide(k)
-        extent = (rows - 1) * operand.stride + left
+        offset = whole(operand.first) * stride + whole(k)
+        extent = (rows - 1) * stride + left
     else:
-        offset = wide(k) * operand.stride + wide(operand.first)
-        extent = (left - 1) * operand.stride + rows
+        offset = whole(k) * stride + whole(operand.first)
+        extent = (left - 1) * stride + rows
     there = (left > 0) & (rows > 0)
-    extent = fx.arith.select(there, extent * size, fx.Int64(0))
+    extent = fx.arith.select(there, extent * size, whole(0))
+    if plan.near:
+        return near_window(operand.pointer, offset * size, extent)
     return window(operand.pointer, offset * size, extent)
 
 

@@ -11,7 +11,16 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
 
-__all__ = ["OUTSIDE", "REACH", "load_elements", "load_words", "store_elements", "wide", "window"]
+__all__ = [
+    "OUTSIDE",
+    "REACH",
+    "load_elements",
+    "load_words",
+    "near_window",
+    "store_elements",
+    "wide",
+    "window",
+]
 
 REACH = 0x7FFFFFF0
 """Most bytes of a window."""
@@ -36,6 +45,17 @@ def window(pointer: Any, offset: Any, extent: Any) -> Any:
     """
     bounded = fx.min(fx.max(extent, fx.Int64(0)), fx.Int64(REACH))
     return fx.rocdl.make_buffer_ptr(fx.recast_iter(fx.Int8, pointer) + offset, bounded)
+
+
+def near_window(pointer: Any, offset: Any, extent: Any) -> Any:
+    """Return a buffer pointer to bytes, where the whole matrix spans less than `REACH`.
+
+    Args:
+        pointer: Pointer to global memory.
+        offset: Bytes from there, 32 bits, the same for all lanes.
+        extent: Bytes that may be accessed, 32 bits, from 0 on.
+    """
+    return fx.rocdl.make_buffer_ptr(fx.recast_iter(fx.Int8, pointer) + offset, extent)
 
 
 def load_words(source: Any, offset: Any, words: int, vector: int, limit: Any = None) -> Any:
