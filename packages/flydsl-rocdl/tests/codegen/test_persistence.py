@@ -294,26 +294,33 @@ def test_a_hit_in_a_new_process_needs_no_compiler(folder):
         assert out == expected
 
 
-def test_killed_writers_leave_nothing_that_is_used(folder):
-    """Processes that compile the same programs are killed at random moments."""
+def check_after_kills(folder, processes, programs, kills):
+    """Kill processes that compile the same programs at random moments; then use what they left."""
     (folder / "stress_program.py").write_text(SOURCE)
     draw = random.Random(5)
-    deadline = time.monotonic() + 12
-    kills = 0
-    while time.monotonic() < deadline and kills < 8:
-        processes = [child(folder, 50, seed) for seed in range(2)]
+    for turn in range(kills):
+        running = [child(folder, programs, seed + turn) for seed in range(processes)]
         time.sleep(0.6 + draw.random())
-        for process in processes:
+        for process in running:
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            kills += 1
-    process = child(folder, 6, 9)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    survivors = [child(folder, min(programs, 6), 9 + seed) for seed in range(processes)]
+    for process in survivors:
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
     store = disk_cache()
     _, damaged = store.verify()
     assert damaged == 0
-    assert len(list(store.entries())) >= 6
+    assert len(list(store.entries())) >= min(programs, 6)
+
+
+def test_killed_writers_leave_nothing_that_is_used(folder):
+    check_after_kills(folder, processes=2, programs=50, kills=4)
+
+
+@pytest.mark.nightly
+def test_many_killed_writers_leave_nothing_that_is_used(folder):
+    check_after_kills(folder, processes=4, programs=200, kills=25)
 
 
 def test_threads_compile_once(folder, compiles):

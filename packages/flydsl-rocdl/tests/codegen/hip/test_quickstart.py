@@ -200,6 +200,34 @@ def test_structs_start_at_once(run):
     assert run(given("Tensor(), 100, 3, 0.5"), program=STRUCT) == STARTED
 
 
+def test_sources_of_editable_plugins_count_where_they_take_part(run, tmp_path):
+    project = tmp_path / "project"
+    for name in ("used_plugin", "unused_part"):
+        (project / "src" / name).mkdir(parents=True)
+        (project / "src" / name / "__init__.py").write_text("")
+    info = tmp_path / "aplugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: aplugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[flydsl]\naplugin = used_plugin\n")
+    described = {"url": project.as_uri(), "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(described))
+    path = f"sys.path.append({str(project / 'src')!r})"
+    assert run(setup=path) == COMPILED
+    assert run(setup=path) == STARTED
+    (project / "src" / "unused_part" / "__init__.py").write_text("a = 1")
+    assert run(setup=path) == STARTED
+    (project / "src" / "used_plugin" / "__init__.py").write_text("a = 1")
+    assert run(setup=path) == COMPILED
+    assert run(setup=path) == STARTED
+    # A new module changes the list of the sources, but no folder that was used.
+    (project / "src" / "unused_part" / "more.py").write_text("")
+    assert run(setup=path) == STARTED
+    (project / "src" / "used_plugin" / "more.py").write_text("")
+    assert run(setup=path) == COMPILED
+    info.rename(tmp_path / "aplugin-1.1.dist-info")
+    assert run(setup=path) == COMPILED
+
+
 def test_damage_goes_the_full_way(run, tmp_path):
     assert run() == COMPILED
     for entry in (tmp_path / "cache").glob("??/*.entry"):
