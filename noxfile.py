@@ -23,6 +23,8 @@ PEER = "flydsl==0.5.0"
 # Proves an installation; runs where only installed distributions can be imported.
 PROOF = ROOT / "tools" / "compile_vector_add.py"
 
+WORKSPACE = ("tools/tests", "tests/examples", "tests/kernels", "tests/peer")
+
 nox.options.sessions = ["lint", "types", "layers", "tests", "workspace", "docs"]
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = True
@@ -50,11 +52,9 @@ def tests(session: nox.Session, package: str) -> None:
 
 @nox.session
 def workspace(session: nox.Session) -> None:
-    """Run the tests of the workspace itself: its tools and examples."""
+    """Run the tests of the workspace itself: its tools and examples, and of all families."""
     _install(session, "test")
-    session.run(
-        "pytest", "-n", "auto", "tools/tests", "tests/examples", "tests/peer", *session.posargs
-    )
+    session.run("pytest", "-n", "auto", *WORKSPACE, *session.posargs)
 
 
 @nox.session

@@ -311,22 +311,26 @@ class _Scan:
         names = set(_names(code))
         self._names |= names
         content = code_digest(code)
-        for reader in (lambda: function.__defaults__, lambda: function.__kwdefaults__):
-            value = reader()
+        for part, value in (
+            ("__defaults__", function.__defaults__),
+            ("__kwdefaults__", function.__kwdefaults__),
+        ):
+            if value is None:
+                content += "-"
+                continue
             held = content_of(value)
             content += held.digest
             if held.mutable:
-                self.checks.append(_Check(reader, value, held.digest))
-        self.entries[path] = Dependency(path, "function", hashed(content))
+                self.checks.append(_Check(_attribute_reader(function, part), value, held.digest))
+        self.entries[path] = Dependency(path, "function", content)
         if reads_outside(function, names):
             # What it reads there cannot be compared by another process.
             self.entries[path + "/outside"] = Dependency(path + "/outside", "object", "", False)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             self._place(f"{path}/closure:{name}", _cell_reader(cell))
         space = function.__globals__
-        for name in sorted(names):
-            if name in space:
-                self._place(f"{path}/global:{name}", _Item(space, name))
+        for name in sorted(names & space.keys()):
+            self._place(f"{path}/global:{name}", _Item(space, name))
 
     def instance(self, instance: object) -> None:
         """Record the object that the function is bound to."""
