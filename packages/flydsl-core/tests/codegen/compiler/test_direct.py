@@ -237,7 +237,7 @@ def test_a_runtime_may_hold_the_interpreter():
     held = []
     # A function called with the lock held may use Python without asking for it.
     function = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
-        lambda context, block: held.append(ctypes.pythonapi.PyGILState_Check()) or 0
+        lambda _context, _block: held.append(ctypes.pythonapi.PyGILState_Check()) or 0
     )
     address = ctypes.cast(function, ctypes.c_void_p).value
     target = Direct(address, 0, RuntimeError, kept=function, holds=True)
