@@ -47,8 +47,16 @@ def run(random, extents, types, layout="nt", pads=None, **options):
     assert (around[kept] == 7).all(), "written outside of the result"
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("index", range(len(MS)))
+@pytest.mark.parametrize(
+    ("arch", "index"),
+    [
+        (arch, index)
+        for arch in ARCHS
+        for index in range(len(MS))
+        # Those that resemble another architecture have every second size; all are nightly.
+        if arch in ("gfx942", "gfx1201") or (index + ARCHS.index(arch)) % 2
+    ],
+)
 def test_ragged_sizes_of_every_type_and_layout(index, arch):
     """Eight sizes; types, layouts, and aligned or unaligned rows in turn."""
     random = np.random.default_rng()

@@ -30,8 +30,10 @@ def extras(random, m=M, n=N):
     return bias, padded(random.standard_normal((m, n)).astype(np.float32), (4, 8, 1))
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize(("n", "parts"), [(N, 1), (N - 1, 2)])
+@pytest.mark.parametrize(
+    ("activation", "n", "parts"),
+    [*((name, N, 1) for name in ACTIVATIONS), ("silu", N - 1, 2), ("gelu_erf", N - 1, 1)],
+)
 def test_bias_activation_and_residual(n, parts, activation, gfx942):
     random = np.random.default_rng()
     a, b = operand(random, (M, K), "bfloat16"), operand(random, (n, K), "bfloat16")

@@ -99,6 +99,10 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
 
         return differentiable_gemm(a, b, request, output_type(a, request))
     with at_user_line():
+        if shuffled and b.scale_layout:
+            from flydsl_kernels.gemm.ops.scaled import run_scaled
+
+            return run_scaled(a, b, request)
         if shuffled:
             from flydsl_kernels.gemm.ops.preshuffled import run_preshuffled
 

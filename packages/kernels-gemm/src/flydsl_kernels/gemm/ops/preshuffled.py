@@ -17,7 +17,7 @@ from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
 from flydsl_kernels.gemm.rules import sum_epilogue
 
-__all__ = ["flat_of", "result_of", "run_preshuffled", "separately"]
+__all__ = ["check_options", "flat_of", "result_of", "run_preshuffled", "separately"]
 
 _INPUTS = {
     ("bfloat16", "bfloat16"): "bf16",
@@ -43,11 +43,7 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
         ConfigError: The weights are in another order or of another type than the kernels read, or
             an option that they do not have was given.
     """
-    _check(request)
-    if weight.scale_layout:
-        from flydsl_kernels.gemm.ops.scaled import run_scaled
-
-        return run_scaled(a, weight, request)
+    check_options(request)
     facts = facts_of(arrays.target_of(a))
     kind = _input(arrays.dtype_name(a), weight)
     n, k = weight.n, weight.k
@@ -85,7 +81,7 @@ def result_of(a: Any, n: int, dtype: str, request: Request) -> Any:
     return request.out
 
 
-def _check(request: Request) -> None:
+def check_options(request: Request) -> None:
     for what, given in (
         ("config", request.config), ("split_k", request.split_k),
         ("layout", None if request.layout == "nt" else request.layout),

@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.gemm.ops.arguments import scales_of
-from flydsl_kernels.gemm.ops.preshuffled import flat_of, result_of, separately
+from flydsl_kernels.gemm.ops.preshuffled import check_options, flat_of, result_of, separately
 from flydsl_kernels.gemm.ops.product import Request, output_type
 from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
@@ -36,6 +36,7 @@ def run_scaled(a: Any, weight: Any, request: Request) -> Any:
         UserValueError: Shapes that do not fit.
         TargetError: The architecture has no instructions with scales.
     """
+    check_options(request)
     facts = facts_of(arrays.target_of(a))
     b_kind, order = _WEIGHTS.get(weight.dtype, ("", "16x16"))
     weight.require(layout=order, arch=facts.name, dtypes=tuple(_WEIGHTS))
