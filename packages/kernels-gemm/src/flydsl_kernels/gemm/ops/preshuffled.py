@@ -82,6 +82,11 @@ def result_of(a: Any, n: int, dtype: str, request: Request) -> Any:
 
 
 def check_options(request: Request) -> None:
+    """Check that no option was given that products with preshuffled weights do not have.
+
+    Raises:
+        ConfigError: One was.
+    """
     for what, given in (
         ("config", request.config), ("split_k", request.split_k),
         ("layout", None if request.layout == "nt" else request.layout),
