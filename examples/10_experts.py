@@ -55,7 +55,7 @@ def run(
         gate, up = both[:inner], both[inner:]
         h = gate / (1 + np.exp(-gate)) * up
         expected[token] += weights[token, slot] * (wide2[ids[token, slot]] @ h)
-    # Rounding to 3 bits of mantissa errs by 0.026 in the mean square. Gates, gated numbers and their
+    # Rounding to 3 bits of mantissa errs by 0.026 in the mean square. Gates, gated numbers and the
     # products meet it independently: 0.026 times the root of 3, or 0.045; a third more is allowed.
     error = float(np.sqrt(((y - expected) ** 2).sum() / (expected**2).sum()))
     return [figure.checked(error, 0.06) for figure in figures]

@@ -17,7 +17,7 @@ from flydsl_kernels.moe import (  # noqa: E402
     topk_gating,
 )
 from flydsl_kernels.moe.ops import operators  # noqa: E402
-from flydsl_kernels.moe.ops.fused import FusedOptions  # noqa: E402
+from flydsl_kernels.moe.ops.layer import FusedOptions  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

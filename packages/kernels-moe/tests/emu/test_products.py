@@ -107,8 +107,8 @@ def test_columns_of_no_whole_piece(gfx942):
     ("arch", "unit"), [("gfx942", 16), ("gfx942", 64), ("gfx942", 128), ("gfx950", 128)]
 )
 def test_tiles(arch, unit):
-    first("fp8", arch, (70, 2, 2, 256, 160), unit)
-    second("fp8", arch, (70, 2, 2, 384, 144), unit)
+    first("fp8", arch, (40, 2, 2, 256, 144), unit)
+    second("fp8", arch, (40, 2, 2, 384, 144), unit)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_one_launch(tokens, experts, slots, unit, wide_and_narrow):
 
 @pytest.mark.parametrize("experts", [8, 700])
 def test_several_launches(experts, wide_and_narrow):
-    check(routing(2300 if experts < 100 else 1100, experts, 8), experts, 32)
+    check(routing(1700 if experts < 100 else 1100, experts, 8), experts, 32)
 
 
 def test_all_tokens_to_one_expert_and_none_to_the_others(gfx942):
@@ -105,7 +105,7 @@ def test_the_sanitizer_finds_nothing(gfx942):
         check(routing(2100, 8, 5), 8, 16)
 
 
-@pytest.mark.parametrize("columns", [1, 77, 520])
+@pytest.mark.parametrize("columns", [1, 525])
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16, np.dtype(np.float16)], ids=str)
 def test_rows_there_and_back(columns, dtype, gfx942):
     """Sums are in f32, k additions of products: k 2^-23 of the magnitudes, and one rounding."""

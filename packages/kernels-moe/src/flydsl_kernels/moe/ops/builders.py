@@ -15,7 +15,7 @@ from flydsl.ext import arrays
 from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.formats import FORMATS
-from flydsl_kernels.moe.ops.gating import gate
+from flydsl_kernels.moe.ops.choosing import gate
 from flydsl_kernels.moe.ops.grouped import UNITS, Product, run_product
 from flydsl_kernels.moe.ops.rows import moe_reduce
 from flydsl_kernels.moe.ops.sorting import Sorting, checked_mask, sort

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import ConfigError
@@ -10,120 +9,10 @@ from flydsl.ext import arrays
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.compiled import compiling
-from flydsl_kernels.moe.ops.grouped import MOST_BYTES
-from flydsl_kernels.moe.ops.products import moe_gemm1, moe_gemm2
-from flydsl_kernels.moe.ops.quantised import moe_quantise
-from flydsl_kernels.moe.ops.sorting import moe_sort
+from flydsl_kernels.moe.ops.layer import FusedOptions, run_fused
 from flydsl_kernels.moe.plans import Activation
-from flydsl_kernels.moe.problem import MAX_TOKENS
 
-__all__ = ["FusedOptions", "fused_moe", "run_fused", "unit_for"]
-
-
-@dataclass(frozen=True, slots=True)
-class FusedOptions:
-    """How `fused_moe` computes.
-
-    Attributes:
-        activation: Of the gates.
-        early_weights: Multiply by the weights of the pairs after the first product.
-        atomic: Sum in memory, in no certain order.
-        unit: Entries of a tile; None: by the number of tokens.
-    """
-
-    activation: Activation
-    early_weights: bool = False
-    atomic: bool = False
-    unit: int | None = None
-
-
-def unit_for(pairs: int, experts: int) -> int:
-    """Return the height of tiles: about the pairs of an expert, so that padding stays small."""
-    share = pairs / max(1, experts)
-    for unit in (16, 32, 64):
-        if share <= unit:
-            return unit
-    return 128
-
-
-def _quantised(
-    x: Any, weights: ExpertWeights, ids: Any = None, smooth: Any = None, by_slot: bool = False
-) -> tuple[Any, Any]:
-    """Return activations in the numbers of the weights' format, and their scales."""
-    if weights.numbers.a_scale == "none":
-        if smooth is not None:
-            raise ConfigError("only int8 activations are smoothed", code="FLY-C975",
-                              value=weights.format)  # fmt: skip
-        wanted = weights.numbers.activations[0]
-        return (x if arrays.dtype_name(x) == wanted else _converted(x, wanted)), None
-    return moe_quantise(
-        x, format=weights.format, dtype=weights.weight.dtype
-        if weights.weight.dtype.startswith("float8") else "float8_e4m3fn",
-        ids=ids, smooth=smooth, by_slot=by_slot,
-    )  # fmt: skip
-
-
-def _converted(x: Any, name: str) -> Any:
-    if arrays.is_torch(x):
-        import torch
-
-        return x.to(getattr(torch, name))
-    return x.astype(arrays.empty((0,), name, x).dtype)
-
-
-def tokens_at_once(experts: tuple[ExpertWeights, ExpertWeights], slots: int) -> int:
-    """Return how many tokens one launch of each product takes; see `MOST_BYTES`."""
-    most = MAX_TOKENS
-    for layer in experts:
-        most = min(most, MOST_BYTES // (slots * (layer.k * layer.numbers.bits // 8 + 16)))
-    return max(1, most)
-
-
-def run_fused(
-    x: Any, experts: tuple[ExpertWeights, ExpertWeights], routing: tuple[Any, Any, Any],
-    smooth: tuple[Any, Any], options: FusedOptions, out: Any,
-) -> Any:  # fmt: skip
-    """Compute `fused_moe`; see there.
-
-    Args:
-        x: (T, K).
-        experts: Both layers.
-        routing: Weights, ids and mask.
-        smooth: Factors of the columns of both products' activations, or None each.
-        options: How to compute.
-        out: Where to write, or None.
-    """
-    first, second = experts
-    weights, ids, mask = routing
-    slots = int(ids.shape[1])
-    most = tokens_at_once(experts, slots)
-    if int(x.shape[0]) > most:
-        kind = "float32" if options.atomic else arrays.dtype_name(x)
-        shape = int(x.shape[0]), second.channels
-        zeros = arrays.zeros if options.atomic else arrays.empty
-        out = zeros(shape, kind, x) if out is None else out
-        for start in range(0, shape[0], most):
-            part = slice(start, min(start + most, shape[0]))
-            some = weights[part], ids[part], mask
-            run_fused(x[part], experts, some, smooth, options, out[part])
-        return out
-    unit = options.unit or unit_for(int(ids.shape[0]) * slots, first.experts)
-    count = first.experts if mask is None else int(mask.shape[0])
-    order = moe_sort(ids, weights, count, unit=unit, expert_mask=mask)
-    own = arrays.dtype_name(x)
-    by_slot = smooth[0] is not None
-    rows, scales = _quantised(x, first, ids, smooth[0], by_slot)
-    middle = "float16" if own == "float16" else "bfloat16"
-    h = moe_gemm1(
-        rows, first, order, x_scales=scales, activation=options.activation,
-        weighted=options.early_weights, by_slot=by_slot, dtype=middle,
-    )  # fmt: skip
-    rows, scales = _quantised(h.reshape(-1, first.channels), second, ids, smooth[1])
-    dtype = "float32" if options.atomic else own
-    return moe_gemm2(
-        rows, second, order, h_scales=scales, weighted=not options.early_weights,
-        atomic=options.atomic, dtype=dtype, out=out,
-    )  # fmt: skip
+__all__ = ["fused_moe"]
 
 
 def fused_moe(

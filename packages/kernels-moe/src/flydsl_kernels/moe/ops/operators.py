@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
+from flydsl.ext import arrays
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.moe.experts import ExpertWeights
-from flydsl_kernels.moe.ops.fused import FusedOptions, run_fused
-from flydsl_kernels.moe.ops.gating import topk_gating
+from flydsl_kernels.moe.ops.choosing import gate
+from flydsl_kernels.moe.ops.layer import FusedOptions, run_fused
 from flydsl_kernels.moe.ops.rows import moe_reduce
 from flydsl_kernels.moe.ops.sorting import moe_sort
 from flydsl_kernels.moe.plans import Activation
-from flydsl_kernels.moe.problem import SortProblem
+from flydsl_kernels.moe.problem import GatingProblem, SortProblem
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = [
@@ -37,10 +38,11 @@ def _gating(
     logits: Tensor, bias: Tensor | None, k: int, scoring: str, renormalise: bool,
     groups: list[int], scale: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    weights, ids = topk_gating(
-        logits, k, scoring=scoring, renormalise=renormalise, bias=bias,
-        groups=(groups[0], groups[1]), scale=scale,
+    problem = GatingProblem(
+        int(logits.shape[0]), int(logits.shape[1]), k, arrays.dtype_name(logits), scoring,
+        renormalise, bias is not None, groups[0], groups[1], scale,
     )  # fmt: skip
+    weights, ids = gate(logits, bias, problem)
     return weights, ids
 
 
