@@ -180,10 +180,12 @@ def run_figures(subject: Subject) -> dict[str, float]:
 
 @flyc.kernel
 def _loop(a: fx.Tensor, n: fx.Int32) -> None:
-    total = fx.Int32(0)
+    """Sum, with an operation of every dialect that products use, so that all are imported."""
+    pair = fx.Vector.filled((2,), 0, fx.Int32)
     for i in range(n):
-        total = total + a[i]
-    a[fx.thread_idx.x] = total
+        pair = (pair + a[i]).shuffle(pair, [1, 2])
+    fx.rocdl.sched_barrier()
+    a[fx.thread_idx.x] = pair[0]
 
 
 @flyc.jit
