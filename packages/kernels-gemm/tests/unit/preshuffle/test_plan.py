@@ -32,6 +32,7 @@ def test_the_same_arguments_give_the_same_launcher() -> None:
     [
         {"in_dtype": "fp64"}, {"out_dtype": "int8"}, {"epilogue": "relu"}, {"tile_m": 24},
         {"tile_m": 0}, {"tile_n": 96}, {"tile_k": 192}, {"tile_k": 64, "tile_m": 32},
+        {"N": 2**24}, {"K": 2**28},
         {"N": 200}, {"K": 500}, {"K": 0}, {"tile_m": 256, "tile_n": 512}, {"lds_stage": 3},
         {"lds_stage": 1, "use_async_copy": True},
         {"xcd_swizzle": -1}, {"preload": 3}, {"preload": (1, -1)}, {"stage": 2},

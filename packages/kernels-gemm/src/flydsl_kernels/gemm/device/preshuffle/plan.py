@@ -48,6 +48,8 @@ IN_DTYPES: Mapping[str, tuple[str, str, int, int]] = MappingProxyType(
 OUT_DTYPES = ("bf16", "fp16", "f32")
 _MOST_ACCUMULATORS = 64
 _PLAIN = Epilogue()
+_REACH = 2**31 - 2**20
+"""Bytes of a tile's rows of one operand, so that offsets and the next step's fit 31 bits."""
 
 
 def _refuse(what: str, value: object, allowed: str, hint: str = "") -> ConfigError:
@@ -136,6 +138,14 @@ class PreshufflePlan:
                 self.tile_m * self.row_bytes, f"multiples of {PASS_BYTES} bytes",
                 hint="256 threads move 16 bytes each",
             )  # fmt: skip
+        reach = max(
+            self.rows_per_pass * self.a_pitch, self.column_blocks * self.b_pitch,
+            self.tile_m * self.n * 4,
+        )  # fmt: skip
+        if reach > _REACH:
+            raise _refuse("a tile of an operand spans more than a buffer of 2 GiB",
+                          (self.n, self.k), f"spans of up to {_REACH} bytes",
+                          "smaller tiles")  # fmt: skip
         if self.row_blocks * self.column_blocks > _MOST_ACCUMULATORS:
             raise _refuse("the accumulators of this tile do not fit the registers",
                           (self.tile_m, self.tile_n),
