@@ -95,3 +95,34 @@ def test_a_compiled_layer_has_no_graph_break():
     x, logits = torch.randn(5, 64).bfloat16(), torch.randn(5, 4)
     compiled = torch.compile(layer, backend="eager", fullgraph=True)
     assert torch.equal(compiled(x, logits), layer(x, logits))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["fp8", "fp8_block", "int8_int4", "bf16_int4", "mxfp4"])
+def test_layers_of_tensors_give_what_layers_of_arrays_give(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    np = pytest.importorskip("numpy")
+    from moe_reference import case
+
+    def tensor(array):
+        if array is None:
+            return None
+        if array.dtype == ml_dtypes.bfloat16:
+            return torch.from_numpy(array.astype(np.float32)).bfloat16()
+        if array.dtype == ml_dtypes.float8_e4m3fn:
+            return torch.from_numpy(array.view(np.uint8)).view(torch.float8_e4m3fn)
+        return torch.from_numpy(array)
+
+    random = np.random.default_rng()
+    x = random.standard_normal((9, 256)).astype(ml_dtypes.bfloat16)
+    one, two = case(name, "gfx950", 1, 4, 256, 256), case(name, "gfx950", 1, 4, 256, 128)
+    results = []
+    with config.scope(FLYDSL_TARGET="gfx950"):
+        weights, ids = topk_gating(random.standard_normal((9, 4)).astype(np.float32), 2)
+        for turn in (lambda array: array, tensor):
+            layers = [
+                prepare_experts(turn(data.w), format=name, gated=gated, scales=turn(data.w_scales))
+                for data, gated in ((one, True), (two, False))
+            ]
+            results.append(fused_moe(turn(x), *layers, turn(weights), turn(ids)))
+    assert torch.equal(tensor(results[0]), results[1])
