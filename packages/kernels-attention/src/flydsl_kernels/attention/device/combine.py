@@ -9,7 +9,7 @@ import flydsl.expr as fx
 
 __all__ = ["CombineArguments", "launch_combine"]
 
-_THREADS = 256
+_THREADS = 64
 _LN_2 = math.log(2.0)
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "Sequences",
     "as_batches",
     "index_arrays",
+    "prepared",
     "problem_of",
     "run_forward",
     "shapes_of",
@@ -271,6 +272,15 @@ def run_forward(
     if not want_lse:
         return result, None
     return result, sums[0] if problem.varlen else sums
+
+
+def prepared(
+    arrays: tuple[Any, Any, Any], sequences: Sequences, keys: Keys, extras: Extras
+) -> tuple[FlashProblem, Options]:
+    """Return what `run_forward` would launch, without logarithms, and its arguments."""
+    shapes = shapes_of(arrays, sequences, keys)
+    problem = problem_of(arrays[0], shapes, sequences, keys, extras, False)
+    return problem, _arguments(arrays, shapes, sequences, keys, extras)
 
 
 def _result(q: Any, shapes: Shapes, out: Any) -> Any:
