@@ -19,7 +19,6 @@ preshuffled kernel of 128 x 128 x 64.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -27,12 +26,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from figures import Figure, add_json, show
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -91,7 +91,7 @@ UNITS = {"scratch": "B", "lds": "B", "compile": "ms CPU"}
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Compared:
     """One figure; `ratio` is ours over the peer's, None without one."""
 
     name: str
@@ -219,7 +219,7 @@ def compile_figure(number: int, repeats: int) -> dict[str, float]:
     return {"compile": min(found[1:])}
 
 
-def compared(subject: Subject, found: dict[str, float]) -> list[Figure]:
+def compared(subject: Subject, found: dict[str, float]) -> list[Compared]:
     """Return the figures of a subject beside the peer's."""
     figures = []
     for name, value in found.items():
@@ -230,7 +230,7 @@ def compared(subject: Subject, found: dict[str, float]) -> list[Figure]:
             gain = value - peer if name in HIGHER_IS_BETTER else peer - value
             verdict = "equal" if abs(gain) < 1e-9 else "better" if gain > 0 else "worse"
         label = f"{subject.target}/{subject.name}/{'x'.join(map(str, subject.tile))}/{name}"
-        figures.append(Figure(label, value, UNITS.get(name, ""), peer, ratio, verdict))
+        figures.append(Compared(label, value, UNITS.get(name, ""), peer, ratio, verdict))
     return figures
 
 
@@ -239,7 +239,7 @@ COLUMNS = ("vgprs", "scratch", "lds", "mfma share", "mca share", "waits per mfma
            "bytes over tiles", "compile")  # fmt: skip
 
 
-def _shown(name: str, figure: Figure | None) -> str:
+def _shown(name: str, figure: Compared | None) -> str:
     """Return a cell: our figure, then the peer's."""
     if figure is None:
         return ""
@@ -252,7 +252,7 @@ def _shown(name: str, figure: Figure | None) -> str:
     return text(figure.value) + ("" if figure.peer is None else f" / {text(figure.peer)}")
 
 
-def markdown(figures: Sequence[Figure]) -> str:
+def markdown(figures: Sequence[Compared]) -> str:
     """Return the table of a documentation page."""
     rows = [
         "| kernel | " + " | ".join(COLUMNS) + " |",
@@ -267,7 +267,7 @@ def markdown(figures: Sequence[Figure]) -> str:
     return "\n".join(rows)
 
 
-def write_page(page: Path, figures: Sequence[Figure]) -> None:
+def write_page(page: Path, figures: Sequence[Compared]) -> None:
     """Put the table between the marks of a page."""
     text = page.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
@@ -276,33 +276,32 @@ def write_page(page: Path, figures: Sequence[Figure]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; write it as JSON lines if asked to."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--repeats", type=int, default=3, help="processes per compile time; 0: none"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    add_json(parser)
     parser.add_argument("--page", type=Path, metavar="FILE", help="put the table into this page")
     parser.add_argument("--compile-only", type=int, metavar="NUMBER", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.compile_only is not None:
         print(compile_once(SUBJECTS[options.compile_only]))
         return 0
-    figures: list[Figure] = []
+    figures: list[Compared] = []
     for number, subject in enumerate(SUBJECTS):
         found = loop_figures(subject) | run_figures(subject)
         if options.repeats:
             found |= compile_figure(number, options.repeats)
         figures += compared(subject, found)
-    width = max(len(figure.name) for figure in figures)
+    width, text = max(len(figure.name) for figure in figures), []
     for figure in figures:
         peer = "" if figure.peer is None else f"{figure.peer:>10.3f}"
-        print(f"{figure.name:<{width}} {figure.value:>10.3f} {peer:>10} {figure.verdict}")
+        text.append(f"{figure.name:<{width}} {figure.value:>10.3f} {peer:>10} {figure.verdict}")
+    lines = [Figure(f.name, f.value, f.unit, f.peer) for f in figures]
+    show(lines, options.json, "\n".join(text))
     if options.page:
         write_page(options.page, figures)
-    if options.json:
-        lines = (json.dumps(asdict(figure)) for figure in figures)
-        options.json.write_text("\n".join(lines) + "\n")
     return 0
 
 
