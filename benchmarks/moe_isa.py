@@ -11,15 +11,14 @@ product has no loop.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from figures import Figure, add_json, show
 
 import flydsl.compiler as flyc
 from flydsl.config import scope
@@ -121,26 +120,43 @@ def measure(name: str, format: str, target: str, unit: int, repeats: int) -> dic
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; write it as JSON if asked to."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--format", action="append", choices=list(FORMATS))
     parser.add_argument("--target", action="append", help="default: gfx942 and gfx950")
     parser.add_argument("--unit", type=int, default=64, help="entries of a tile")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    add_json(parser)
     options = parser.parse_args(arguments)
-    found = []
     for target in options.target or ("gfx942", "gfx950"):
         for numbers in options.format or FORMATS:
             if target != "gfx942" or FORMATS[numbers].family == "mfma":
                 for name in ("gemm1", "gemm2"):
                     figures = measure(name, numbers, target, options.unit, options.repeats)
-                    found.append(figures)
-                    print(", ".join(f"{k} {_shown(v)}" for k, v in figures.items()
-                                    if v is not None), flush=True)  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps({"kernels": found}, indent=1))
+                    known = {k: v for k, v in figures.items() if v is not None}
+                    text = ", ".join(f"{k} {_shown(v)}" for k, v in known.items())
+                    show(_lines(f"{name} {numbers} {target}", known), options.json, text)
     return 0
+
+
+UNITS = {
+    "compile ms": "ms",
+    "vgprs": "VGPR",
+    "agprs": "AGPR",
+    "spills": "registers",
+    "lds": "B",
+    "mfma share": "ratio",
+    "mca share": "ratio",
+}
+
+
+def _lines(kernel: str, figures: dict[str, object]) -> list[Figure]:
+    """Return the numbers of a kernel, with the reference's where there are some."""
+    return [
+        Figure(f"{kernel}: {key}", figures[key], unit, figures.get(f"reference {key}"))
+        for key, unit in UNITS.items()
+        if key in figures
+    ]
 
 
 def _shown(value: object) -> str:
