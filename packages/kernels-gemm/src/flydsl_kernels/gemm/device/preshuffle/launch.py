@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.errors import ConfigError
+from flydsl_kernels.gemm.device.preshuffle.checked import CheckedLauncher, check_call
 from flydsl_kernels.gemm.device.preshuffle.plan import THREADS, PreshufflePlan
 from flydsl_kernels.gemm.device.preshuffle.results import finish
 from flydsl_kernels.gemm.device.preshuffle.setup import body_of, place_of, steps_of
@@ -48,6 +49,8 @@ def compile_preshuffle_gemm(
     `out_dtype`, A (M, K), B the data of a `PreshuffledWeight` (N, K), f32 scales (M) and (N), the
     bias (N) of any 16-bit or 32-bit float type. What an epilogue does not use is not read. Any M,
     N a multiple of 16, and K of 64 bytes of A; tiles past the ends are bounded by descriptors.
+    N at the call has to be the one given here, and arrays have to fit it and K: what the host
+    knows of them is checked by every call (UserValueError).
 
     Args:
         N: Columns of C.
@@ -62,9 +65,10 @@ def compile_preshuffle_gemm(
             ``waves_per_eu`` (occupancy to compile for), ``enable_scheduler`` (keep memory
             operations at their places among the matrix instructions), ``use_async_copy`` (load A
             into LDS without registers on the way, where the architecture moves 16 bytes of a
-            lane), ``preload`` (accepted: how far reads run ahead follows from the counts of
-            instructions), ``xcd_swizzle`` (rows of tiles that neighbouring workgroups of a die
-            share), ``lds_stage`` (1 or 2).
+            lane), ``preload`` (checked and otherwise without effect: the schedule is derived from
+            the loop's own counts of reads, loads and matrix instructions, so there is no table of
+            lead times to override), ``xcd_swizzle`` (rows of tiles that neighbouring workgroups of
+            a die share), ``lds_stage`` (1 or 2).
 
     Raises:
         ConfigError: An argument that the kernel cannot have; says which ones it can.
@@ -162,7 +166,6 @@ def _check_preload(preload: object) -> None:
 def preshuffle_launcher(plan: PreshufflePlan, waves_per_eu: Any = None) -> Any:
     """Return the launcher of a plan, the same one for the same arguments."""
 
-    @flyc.jit
     def launch(  # noqa: PLR0913, PLR0917
         C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, scale_a: fx.Tensor, scale_b: fx.Tensor,
         bias: fx.Tensor, M: fx.Int32, N: fx.Int32, stream: fx.Stream,
@@ -172,6 +175,7 @@ def preshuffle_launcher(plan: PreshufflePlan, waves_per_eu: Any = None) -> Any:
             grid=grid, block=(THREADS, 1, 1), stream=stream
         )
 
+    launcher = CheckedLauncher(launch, partial(check_call, plan))
     if waves_per_eu is not None:
-        return flyc.compile[{"waves_per_eu": waves_per_eu}](launch)
-    return launch
+        return flyc.compile[{"waves_per_eu": waves_per_eu}](launcher)
+    return launcher
