@@ -1,35 +1,21 @@
-"""The kernel, and builders with the names and arguments that existing programs use."""
+"""Builders with the names and arguments that existing programs use."""
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
 from typing import Any
 
-import flydsl.compiler as flyc
-import flydsl.expr as fx
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
-from flydsl_kernels.gemm.device.preshuffle.checked import CheckedLauncher, check_call
-from flydsl_kernels.gemm.device.preshuffle.plan import THREADS, PreshufflePlan
-from flydsl_kernels.gemm.device.preshuffle.results import finish
-from flydsl_kernels.gemm.device.preshuffle.setup import body_of, place_of, steps_of
+from flydsl_kernels.gemm.device.preshuffle.batches import BatchStrides, batched_launcher
+from flydsl_kernels.gemm.device.preshuffle.kernel import preshuffle_launcher
+from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
 from flydsl_rocdl.kernels.epilogue import Epilogue
-from flydsl_rocdl.kernels.pipelining import pipelined
 
 __all__ = ["compile_mx_gemm", "compile_preshuffle_gemm", "launch_gemm", "preshuffle_launcher"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 _SCALED = ("fp8", "int8", "int4")
-
-
-@flyc.kernel
-def preshuffle_kernel(  # noqa: PLR0913, PLR0917
-    C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, ScaleA: fx.Tensor, ScaleB: fx.Tensor,
-    Bias: fx.Tensor, M: fx.Int32, N: fx.Int32, plan: fx.Constexpr[PreshufflePlan],
-) -> None:  # fmt: skip
-    """Make one tile of C = epilogue(A B)."""
-    place = place_of(plan, M, N)
-    body = body_of(plan, (A, B, ScaleA, ScaleB), (M, N), place)
-    acc = steps_of(plan, body, pipelined)
-    finish(plan, acc, C, (ScaleA, ScaleB, Bias), (M, N), place, body.stage.base)
 
 
 def compile_preshuffle_gemm(
@@ -128,29 +114,52 @@ def compile_mx_gemm(
     Raises:
         ConfigError: An argument that the kernel cannot have; says which ones it can.
     """
-    if (a_dtype, b_dtype) not in _MX:
-        raise ConfigError("there is no product of these types", code="FLY-C930",
-                          value=(a_dtype, b_dtype),
-                          allowed="; ".join(f"{a} and {b}" for a, b in _MX))  # fmt: skip
-    plan = PreshufflePlan(_MX[a_dtype, b_dtype], out_dtype, N, K, *tile, group_m=xcd_swizzle)
+    plan = _mx_plan((a_dtype, b_dtype), out_dtype, (N, K, *tile), xcd_swizzle)
     return preshuffle_launcher(plan, waves_per_eu)
+
+
+def _mx_plan(
+    types: tuple[str, str], out_dtype: str, sizes: tuple[int, int, int, int, int], group: int
+) -> PreshufflePlan:
+    if types not in _MX:
+        raise ConfigError("there is no product of these types", code="FLY-C930", value=types,
+                          allowed="; ".join(f"{a} and {b}" for a, b in _MX))  # fmt: skip
+    return PreshufflePlan(_MX[types], out_dtype, *sizes, group_m=group)
 
 
 def launch_gemm(  # noqa: PLR0913
     C: Any, A: Any, B: Any, scale_a: Any, scale_b: Any, M: int, N: int, stream: Any = None, *,
     K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4", out_dtype: str = "bf16",
-    b_dtype: str = "fp4", waves_per_eu: Any = None, xcd_swizzle: int = 0,
+    b_dtype: str = "fp4", batch: int = 1, a_row_stride: int = -1, a_batch_stride: int = -1,
+    sca_row_stride: int = -1, sca_batch_stride: int = -1, c_row_stride: int = -1,
+    c_batch_stride: int = -1, waves_per_eu: Any = None, xcd_swizzle: int = 0,
 ) -> None:  # fmt: skip
     """Run C = A B with E8M0 scales; arguments as `compile_mx_gemm` and its launcher.
 
+    With `batch`, matrices A, their scales, B, its scales, and C follow one another; B and its
+    scales without gaps. Distances say where the others lie, as `BatchStrides` describes: of A and
+    its scales in bytes, of C in elements, negative for no gaps. Arrays are then only where
+    operands begin: their extents are not looked at, their sizes are.
+
     Raises:
         ConfigError: An argument that the kernel cannot have.
+        UserValueError: N, or an array's size, that does not fit.
     """
-    launcher = compile_mx_gemm(
-        N=N, K=K, tile=(tile_m, tile_n, tile_k), a_dtype=a_dtype, b_dtype=b_dtype,
-        out_dtype=out_dtype, waves_per_eu=waves_per_eu, xcd_swizzle=xcd_swizzle,
-    )  # fmt: skip
-    launcher(C, A, B, scale_a, scale_b, C, M, N, stream)
+    strides = BatchStrides(a_row_stride, a_batch_stride, sca_row_stride, sca_batch_stride,
+                           c_row_stride, c_batch_stride)  # fmt: skip
+    with at_user_line():
+        sizes = N, K, tile_m, tile_n, tile_k
+        plan = _mx_plan((a_dtype, b_dtype), out_dtype, sizes, xcd_swizzle)
+        if batch == 1 and strides.plain:
+            preshuffle_launcher(plan, waves_per_eu)(C, A, B, scale_a, scale_b, C, M, N, stream)
+            return
+        found = strides.resolved(plan, M, batch)
+        found.check(plan, (C, A, B, scale_a, scale_b), M, batch)
+        if M and batch:
+            batched_launcher(plan, waves_per_eu)(
+                C, A, B, scale_a, scale_b, M, batch, found.a_row, found.a_batch, found.sca_row,
+                found.sca_batch, found.c_row, found.c_batch, stream,
+            )  # fmt: skip
 
 
 def _check_preload(preload: object) -> None:
@@ -160,22 +169,3 @@ def _check_preload(preload: object) -> None:
     if not pair or not all(isinstance(n, int) and n >= 0 for n in preload):  # type: ignore[attr-defined]
         raise ConfigError("preload is a pair of counts", code="FLY-C930", value=preload,
                           allowed="(LDS reads, memory reads), or None")  # fmt: skip
-
-
-@lru_cache(maxsize=256)
-def preshuffle_launcher(plan: PreshufflePlan, waves_per_eu: Any = None) -> Any:
-    """Return the launcher of a plan, the same one for the same arguments."""
-
-    def launch(  # noqa: PLR0913, PLR0917
-        C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, scale_a: fx.Tensor, scale_b: fx.Tensor,
-        bias: fx.Tensor, M: fx.Int32, N: fx.Int32, stream: fx.Stream,
-    ) -> None:  # fmt: skip
-        grid = (M + (plan.tile_m - 1)) // plan.tile_m, (N + (plan.tile_n - 1)) // plan.tile_n
-        preshuffle_kernel(C, A, B, scale_a, scale_b, bias, M, N, plan).launch(
-            grid=grid, block=(THREADS, 1, 1), stream=stream
-        )
-
-    launcher = CheckedLauncher(launch, partial(check_call, plan))
-    if waves_per_eu is not None:
-        return flyc.compile[{"waves_per_eu": waves_per_eu}](launcher)
-    return launcher

@@ -17,7 +17,7 @@ from flydsl_rocdl.expr.buffers import make_buffer_ptr
 from flydsl_rocdl.kernels.swizzle import PIECE, RowSwizzle
 from flydsl_rocdl.kernels.word_buffers import OUTSIDE, WordBuffer, pinned
 
-__all__ = ["ARows", "BBlocks", "Place", "ScaleWords", "Stage"]
+__all__ = ["ARows", "BBlocks", "Pitches", "Place", "ScaleWords", "Stage"]
 
 __flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
 
@@ -53,14 +53,30 @@ class Place:
         return self.lane // SIDE
 
 
+@dataclass(frozen=True, slots=True)
+class Pitches:
+    """Distances between neighbours in one matrix; None where there are no gaps.
+
+    Attributes:
+        a: Between rows of A, in bytes.
+        scale_a: Between blocks of 32 rows of A's scales, in bytes.
+        c: Between rows of C, in elements.
+    """
+
+    a: Any = None
+    scale_a: Any = None
+    c: Any = None
+
+
 class ARows:
     """The tile's rows of A in memory: a buffer per pass, and the thread's offset in each."""
 
     def __init__(
-        self, plan: PreshufflePlan, pointer: Any, rows: Any, place: Place, swizzle: RowSwizzle
+        self, plan: PreshufflePlan, operand: tuple[Any, Any, Any], place: Place, swizzle: RowSwizzle
     ) -> None:
-        pitch, per_pass = plan.a_pitch, plan.rows_per_pass
-        start = fx.recast_iter(fx.Int8, pointer) + place.first_row.to(fx.Int64) * pitch
+        pointer, rows, pitch = operand
+        pitch, per_pass = plan.a_pitch if pitch is None else pitch, plan.rows_per_pass
+        start = fx.recast_iter(fx.Int8, pointer) + place.first_row.to(fx.Int64) * _wide(pitch)
         left = rows - place.first_row
         parts = [
             (
@@ -110,6 +126,11 @@ class ARows:
         return self.buffers[number].load(inside.select(self.lane, fx.Int32(OUTSIDE)), offset)
 
 
+def _wide(number: Any) -> Any:
+    """Return a distance for products in 64 bits."""
+    return number if isinstance(number, int) else number.to(fx.Int64)
+
+
 class BBlocks:
     """The wave's blocks of 16 rows of preshuffled B in memory."""
 
@@ -147,18 +168,20 @@ class ScaleWords:
     """
 
     def __init__(
-        self, plan: PreshufflePlan, a: tuple[Any, Any], b: tuple[Any, Any], place: Place
+        self, plan: PreshufflePlan, a: tuple[Any, Any, Any], b: tuple[Any, Any], place: Place
     ) -> None:
-        pitch = plan.k // (2 * SCALED_K) * WAVE * 4
+        plain = plan.k // (2 * SCALED_K) * WAVE * 4
         self.plan = plan
         self.lane = place.lane * 4
         self.words = max(1, plan.tile_k // (2 * SCALED_K))
         self.sources = []
-        for (pointer, rows), first, blocks in (
-            (b, place.first_column, plan.column_blocks), (a, place.first_row, plan.row_blocks),
-        ):  # fmt: skip
+        for (pointer, rows, given), first, blocks in (
+            ((*b, None), place.first_column, plan.column_blocks),
+            (a, place.first_row, plan.row_blocks),
+        ):
+            pitch = plain if given is None else given
             start = fx.recast_iter(fx.Int8, pointer)
-            start = start + (first // (2 * SIDE)).to(fx.Int64) * pitch
+            start = start + (first // (2 * SIDE)).to(fx.Int64) * _wide(pitch)
             left = (rows - first + (2 * SIDE - 1)) // (2 * SIDE)
             self.sources.append(
                 [

@@ -15,7 +15,7 @@ from flydsl.errors import ConfigError
 from flydsl_rocdl.kernels.epilogue import Epilogue
 from flydsl_rocdl.kernels.row_exchange import WAVE_BYTES
 
-__all__ = ["IN_DTYPES", "OUT_DTYPES", "THREADS", "PreshufflePlan"]
+__all__ = ["IN_DTYPES", "OUT_DTYPES", "REACH", "SIDE", "THREADS", "PreshufflePlan"]
 
 THREADS = 256
 WAVES = 4
@@ -48,7 +48,7 @@ IN_DTYPES: Mapping[str, tuple[str, str, int, int]] = MappingProxyType(
 OUT_DTYPES = ("bf16", "fp16", "f32")
 _MOST_ACCUMULATORS = 64
 _PLAIN = Epilogue()
-_REACH = 2**31 - 2**20
+REACH = 2**31 - 2**20
 """Bytes of a tile's rows of one operand, so that offsets and the next step's fit 31 bits."""
 
 
@@ -142,9 +142,9 @@ class PreshufflePlan:
             self.rows_per_pass * self.a_pitch, self.column_blocks * self.b_pitch,
             self.tile_m * self.n * 4,
         )  # fmt: skip
-        if reach > _REACH:
+        if reach > REACH:
             raise _refuse("a tile of an operand spans more than a buffer of 2 GiB",
-                          (self.n, self.k), f"spans of up to {_REACH} bytes",
+                          (self.n, self.k), f"spans of up to {REACH} bytes",
                           "smaller tiles")  # fmt: skip
         if self.row_blocks * self.column_blocks > _MOST_ACCUMULATORS:
             raise _refuse("the accumulators of this tile do not fit the registers",

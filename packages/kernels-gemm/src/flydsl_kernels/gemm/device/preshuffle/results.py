@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl_kernels.gemm.device.preshuffle.operands import Place
+from flydsl_kernels.gemm.device.preshuffle.operands import Pitches, Place
 from flydsl_kernels.gemm.device.preshuffle.plan import SIDE, PreshufflePlan
 from flydsl_rocdl.kernels.row_exchange import WAVE_BYTES, RowExchange
 from flydsl_rocdl.kernels.word_buffers import OUTSIDE, WordBuffer
@@ -37,26 +37,27 @@ def _column_values(pointer: Any, kind: Any, columns: Any, at: list[Any]) -> list
 
 
 def finish(
-    plan: PreshufflePlan, acc: list[Any], c: Any, extras: tuple[Any, Any, Any],
-    extents: tuple[Any, Any], place: Place, memory: Any,
+    plan: PreshufflePlan, acc: list[Any], c: Any, extras: tuple[Any, Any, Any] | None,
+    extents: tuple[Any, Any], place: Place, memory: Any, pitches: Pitches,
 ) -> None:  # fmt: skip
     """Store a workgroup's tile.
 
     Args:
         plan: The configuration.
         acc: Sums, blocks of columns fastest.
-        c: C (M, N).
-        extras: Scales of the rows, of the columns, and the bias.
+        c: Pointer to C (M, N).
+        extras: Scales of the rows, of the columns, and the bias; None for a plain epilogue.
         extents: M and N.
         place: The thread's place.
         memory: Pointer of Int128 to the local data share of the steps.
+        pitches: How far rows are apart.
     """
     rows, columns = extents
     kind = _KINDS[plan.out_dtype]
     size = kind.width // 8
     left = rows - place.first_row
-    pitch = columns * size
-    start = _bytes(c.iter) + place.first_row.to(fx.Int64) * pitch.to(fx.Int64)
+    pitch = (columns if pitches.c is None else pitches.c) * size
+    start = _bytes(c) + place.first_row.to(fx.Int64) * pitch.to(fx.Int64)
     buffer = WordBuffer.of(start, fx.min(left, plan.tile_m) * pitch)
     results = _results(plan, acc, extras, extents, place)
     if plan.exchanged:
@@ -86,17 +87,18 @@ def _inside(plan: PreshufflePlan, lane: Any, column: Any, columns: Any) -> Any:
 
 
 def _results(
-    plan: PreshufflePlan, acc: list[Any], extras: tuple[Any, Any, Any], extents: tuple[Any, Any],
-    place: Place,
+    plan: PreshufflePlan, acc: list[Any], extras: tuple[Any, Any, Any] | None,
+    extents: tuple[Any, Any], place: Place,
 ) -> Iterator[list[Any]]:  # fmt: skip
     """Yield the results of each block of rows: four numbers for each block of columns."""
     (rows, columns), steps = extents, plan.epilogue
     own = place.first_column + place.group * _TOGETHER
     at = [own + SIDE * block for block in range(plan.column_blocks)]
-    scales = _column_values(extras[1].iter, fx.Float32, columns, at) if steps.scaled else None
-    bias = _column_values(extras[2].iter, extras[2].dtype, columns, at) if steps.bias else None
-    row_scales = None
-    if steps.scaled:
+    scales = bias = row_scales = None
+    if steps.bias and extras is not None:
+        bias = _column_values(extras[2].iter, extras[2].dtype, columns, at)
+    if steps.scaled and extras is not None:
+        scales = _column_values(extras[1].iter, fx.Float32, columns, at)
         first = _bytes(extras[0].iter) + place.first_row.to(fx.Int64) * 4
         row_scales = WordBuffer.of(first, (rows - place.first_row) * 4)
     for block in range(plan.row_blocks):

@@ -11,6 +11,7 @@ from flydsl_kernels.gemm.device.preshuffle.operands import (
     WAVE,
     ARows,
     BBlocks,
+    Pitches,
     Place,
     ScaleWords,
     Stage,
@@ -24,9 +25,13 @@ from flydsl_rocdl.kernels.matrix_steps import MatrixStep, matrix_step
 from flydsl_rocdl.kernels.swizzle import PIECE, xor16
 from flydsl_rocdl.kernels.tile_order import xcd_tile
 
-__all__ = ["body_of", "place_of", "steps_of"]
+__all__ = ["PLAIN", "body_of", "place_of", "steps_of"]
 
 __flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
+
+
+PLAIN = Pitches()
+"""No gaps."""
 
 
 def place_of(plan: PreshufflePlan, rows: Any, columns: Any) -> Place:
@@ -55,15 +60,17 @@ def instruction(plan: PreshufflePlan, facts: Any) -> MatrixStep:
 
 
 def body_of(
-    plan: PreshufflePlan, operands: tuple[Any, ...], extents: tuple[Any, Any], place: Place
-) -> TileBody:
+    plan: PreshufflePlan, operands: tuple[Any, ...], extents: tuple[Any, Any], place: Place,
+    pitches: Pitches = PLAIN,
+) -> TileBody:  # fmt: skip
     """Return what emits the steps of a workgroup.
 
     Args:
         plan: The configuration.
-        operands: A, B, and their scales.
+        operands: Pointers to A, B, and their scales.
         extents: M and N.
         place: The thread's place.
+        pitches: How far rows are apart.
 
     Raises:
         ConfigError: The tiles of A do not fit local data share.
@@ -87,10 +94,10 @@ def body_of(
     step = instruction(plan, facts)
     swizzle = xor16(plan.row_bytes, facts.lds.banks * facts.lds.bank_bytes)
     return TileBody(
-        plan, step, ARows(plan, a.iter, rows, place, swizzle),
-        BBlocks(plan, b.iter, columns, place),
+        plan, step, ARows(plan, (a, rows, pitches.a), place, swizzle),
+        BBlocks(plan, b, columns, place),
         Stage(plan, swizzle, place), unpacker(plan.in_dtype),
-        ScaleWords(plan, (scale_a.iter, rows), (scale_b.iter, columns), place)
+        ScaleWords(plan, (scale_a, rows, pitches.scale_a), (scale_b, columns), place)
         if plan.scaled else None,
     )  # fmt: skip
 
