@@ -260,6 +260,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U542": "an array has another shape than the operation needs",
         "FLY-U543": "an array has an element type that the operation does not take",
         "FLY-U544": "elements of several bytes cannot be viewed as bytes",
+        "FLY-U545": "an array for a result is read-only",
+        "FLY-U546": "several elements of an array for a result are the same memory",
         "FLY-T510": "more threads per block than the target allows",
         "FLY-T511": "more blocks along an axis than the target allows",
         "FLY-T512": "more shared memory per block than the target has",

@@ -14,10 +14,12 @@ from typing import Any
 from flydsl.errors import UserTypeError, UserValueError
 
 __all__ = [
+    "apart",
     "as_bytes",
     "check_dtype",
     "check_same_library",
     "check_shape",
+    "check_writable",
     "contiguous",
     "differentiable",
     "dtype_name",
@@ -45,6 +47,8 @@ def is_torch(array: Any) -> bool:
         "this is neither a NumPy array nor a PyTorch tensor",
         code="FLY-U540",
         value=type(array).__name__,
+        allowed="numpy.ndarray, torch.Tensor",
+        hint="convert it, for example with numpy.asarray or torch.as_tensor",
     )
 
 
@@ -118,6 +122,36 @@ def check_dtype(array: Any, names: Collection[str], what: str) -> None:
         )
 
 
+def check_writable(array: Any, what: str) -> None:
+    """Check that an array may be written, and that no two of its elements are the same memory.
+
+    Raises:
+        UserValueError: It is read-only, or repeats elements, as results of broadcasting do.
+    """
+    if not is_torch(array) and not array.flags.writeable:
+        raise UserValueError(
+            f"{what} is read-only",
+            code="FLY-U545",
+            value="writeable=False",
+            allowed="arrays that may be written",
+            hint="pass a writable array, or a copy",
+        )
+    if 0 in array.shape:
+        return
+    reach = 0
+    axes = zip(strides(array), array.shape, strict=True)
+    for step, extent in sorted((abs(step), int(extent)) for step, extent in axes):
+        if extent > 1 and step <= reach:
+            raise UserValueError(
+                f"several elements of {what} are the same memory",
+                code="FLY-U546",
+                value=f"shape {tuple(array.shape)}, strides {strides(array)}",
+                allowed="elements of their own",
+                hint="pass an array that is not the result of broadcasting or expand()",
+            )
+        reach += (extent - 1) * step
+
+
 def strides(array: Any) -> tuple[int, ...]:
     """Return the distances between neighbours of each axis, in elements."""
     if is_torch(array):
@@ -142,6 +176,42 @@ def shares_memory(array: Any, view: Any) -> bool:
     if is_torch(array):
         return bool(array.data_ptr() == view.data_ptr())
     return bool(array.__array_interface__["data"][0] == view.__array_interface__["data"][0])
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """Return the first address of an array and the one past its end; equal ones if it is empty."""
+    if is_torch(array):
+        start = int(array.data_ptr())
+    else:
+        start = int(array.__array_interface__["data"][0])
+    if 0 in array.shape:
+        return start, start
+    low, high = 0, 1
+    for extent, step in zip(array.shape, strides(array), strict=True):
+        reach = (int(extent) - 1) * step
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return start + low * array.itemsize, start + high * array.itemsize
+
+
+def apart(source: Any, out: Any, *, in_place: bool = False) -> Any:
+    """Return an array that a kernel may read while it writes to another one.
+
+    Args:
+        source: What is read.
+        out: What is written, of the same library.
+        in_place: Whether the kernel reads an element before it writes the same one of `out`.
+
+    Returns:
+        `source`, or a copy of it if both lie in the same stretch of memory; with `in_place` not
+        if they are the same elements in the same order.
+    """
+    (first, last), (start, end) = _span(source), _span(out)
+    if first >= end or start >= last:
+        return source
+    same = first == start and tuple(source.shape) == tuple(out.shape)
+    if in_place and same and strides(source) == strides(out) and source.itemsize == out.itemsize:
+        return source
+    return source.detach().clone() if is_torch(source) else source.copy()
 
 
 def as_bytes(array: Any) -> Any:

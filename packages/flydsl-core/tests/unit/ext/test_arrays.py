@@ -90,3 +90,38 @@ def test_calls_that_pytorch_has_to_see():
     assert arrays.differentiable(tensor, None, wanted)
     with torch.no_grad():
         assert not arrays.differentiable(tensor, wanted)
+
+
+@pytest.mark.parametrize("torch_too", [False, True])
+def test_what_a_result_would_overwrite_is_copied(torch_too):
+    array, tensor = _both()
+    x = tensor if torch_too else array
+    other = x.clone() if torch_too else x.copy()
+    assert arrays.apart(x, other) is x
+    assert arrays.apart(x, x, in_place=True) is x
+    assert arrays.apart(x[:0], x) is not None
+    for source, out in ((x, x), (x[:2], x[1:]), (x[:, :2], x[:, 1:3]), (x.T, x)):
+        kept = arrays.apart(source, out)
+        assert not arrays.shares_memory(kept, source)
+        assert (kept == source).all()
+    shifted = x[:2]
+    assert arrays.apart(shifted, x[1:], in_place=True) is not shifted
+    assert arrays.apart(x[:1], x[1:]) is not None
+    assert arrays.shares_memory(arrays.apart(x[:1], x[1:]), x)
+
+
+def test_results_may_be_written():
+    import numpy as np
+    import torch
+
+    array, tensor = _both()
+    for good in (array, tensor, array.T, array[::-1, ::2], tensor[:, ::2], array[:0], tensor[:1]):
+        arrays.check_writable(good, "out")
+    with pytest.raises(UserValueError, match="out is read-only") as caught:
+        arrays.check_writable(np.broadcast_to(array, (2, 3, 4)), "out")
+    assert caught.value.code == "FLY-U545"
+    window = np.lib.stride_tricks.as_strided(np.zeros(12, np.float32), (3, 4), (8, 4))
+    for bad in (window, tensor[:1].expand(3, 4), torch.zeros(1).expand(2)):
+        with pytest.raises(UserValueError, match="same memory") as caught:
+            arrays.check_writable(bad, "out")
+        assert caught.value.code == "FLY-U546"
