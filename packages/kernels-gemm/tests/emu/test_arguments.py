@@ -22,6 +22,9 @@ A, B = np.ones((4, 128), np.float16), np.ones((8, 128), np.float16)
     ({"out": np.ones((8, 4), np.float32).T}, "U912"),
     ({"scale_b": np.ones((1, 1), np.float32)}, "C913"),
     ({"config": GemmConfig(16, 64, 48, 1, 4)}, "C921"), ({"split_k": 1000}, "C920"),
+    ({"config": {}}, "U910"), ({"out": [1]}, "U540"),
+    ({"out": np.lib.stride_tricks.as_strided(np.zeros(8, np.float16), (4, 8), (0, 2))}, "U546"),
+    ({"out": np.frombuffer(bytes(64), np.float16).reshape(4, 8)}, "U545"),
 ])  # fmt: skip
 def test_options(options, code, gfx942):
     with pytest.raises(FlyDSLError) as caught:
@@ -38,6 +41,8 @@ def test_operands(gfx942):
         gemm(A[0], B)
     with pytest.raises(FlyDSLError, match="different lengths"):
         gemm(np.ones((2, 4, 128), np.float16), np.ones((3, 8, 128), np.float16))
+    with pytest.raises(FlyDSLError, match="different lengths"):
+        gemm(np.broadcast_to(A, (2, 4, 128)), np.ones((3, 8, 128), np.float16))
     with pytest.raises(ConfigError, match="not supported"):
         gemm(A.astype(np.float64), B.astype(np.float64))
     with pytest.raises(TypeError, match="biass"):

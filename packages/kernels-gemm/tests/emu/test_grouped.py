@@ -52,12 +52,30 @@ def test_without_extras(gfx942):
     assert grouped_gemm(a[:0], b, np.array([0], np.int32)).shape == (0, 48)
 
 
+@pytest.mark.parametrize(("ends", "taken"), [
+    ([7, 7, 40], [7, 7, 20]), ([7, 2**31 - 1, 3], [7, 20, 20]), ([-5, 4, 2], [0, 4, 4]),
+])  # fmt: skip
+def test_ends_that_are_no_rows_reach_no_other_memory(ends, taken, gfx942):
+    random = np.random.default_rng()
+    a, b = operand(random, (20, 64), "float16"), operand(random, (3, 48, 64), "float16")
+    out = np.full((20, 48), 7, np.float32)
+    with flydsl_emu.sanitize():
+        grouped_gemm(a, b, np.array(ends, np.int32), out=out)
+    start = 0
+    for group, end in enumerate(taken):
+        if end > start:
+            check(out[start:end], *product(a[start:end], b[group].T, After(), "float32"))
+        start = end
+    assert (out[start:] == 7).all()
+
+
 @pytest.mark.parametrize(("change", "code"), [
     ({"layout": "tt"}, "C912"), ({"ends": np.array([20], np.int64)}, "U543"),
     ({"ends": np.array([9, 20], np.int32)}, "U542"), ({"b": np.ones((48, 64), np.float16)}, "U911"),
     ({"b": np.ones((1, 48, 60), np.float16)}, "U911"),
     ({"bias": np.ones((2, 48), np.float32)}, "U542"),
-    ({"config": GemmConfig(16, 64, 64, 1, 4, 2)}, "C918"),
+    ({"config": GemmConfig(16, 64, 64, 1, 4, 2)}, "C918"), ({"split_k": 2}, "C918"),
+    ({"scale_out": np.ones(1, np.float32)}, "C918"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(change, code, gfx942):
     given = {"b": np.ones((1, 48, 64), np.float16), "ends": np.array([20], np.int32), **change}

@@ -15,6 +15,8 @@ from flydsl_kernels.gemm.problem import Operand
 
 __all__ = ["Matrix", "aligned", "as_matrix", "as_output", "as_stack", "broadcast", "stacked"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 _WIDEST = 16
 
 
@@ -24,7 +26,8 @@ class Matrix:
 
     Attributes:
         array: (batch, rows, k) with contiguous k, or (batch, k, rows) with contiguous rows.
-        batch: Matrices; 1 fits every number.
+        batch: Matrices in memory; 1 fits every number.
+        stacked: Matrices of the array as passed, also where all of them are the same memory.
         rows: Rows of A, or columns of B.
         k: Columns of A, or rows of B.
         where: How it lies in memory.
@@ -32,6 +35,7 @@ class Matrix:
 
     array: Any
     batch: int
+    stacked: int
     rows: int
     k: int
     where: Operand
@@ -99,7 +103,8 @@ def as_matrix(array: Any, transposed: bool, what: str) -> Matrix:
     stack = as_stack(array, what)
     if transposed:
         stack = _swapped(stack)
-    batch, rows, k = (int(extent) for extent in stack.shape)
+    count, rows, k = (int(extent) for extent in stack.shape)
+    batch = count
     if batch > 1 and arrays.strides(stack)[0] == 0:
         stack, batch = stack[:1], 1
     _, by_row, by_k = arrays.strides(stack)
@@ -113,15 +118,15 @@ def as_matrix(array: Any, transposed: bool, what: str) -> Matrix:
         stack = arrays.contiguous(stack)
         k_major = True
     found = stack if k_major else _swapped(stack)
-    count, extent = (rows, k) if k_major else (k, rows)
-    leading = arrays.strides(found)[1] if count > 1 else extent
+    lines, extent = (rows, k) if k_major else (k, rows)
+    leading = arrays.strides(found)[1] if lines > 1 else extent
     steps = [leading]
     if batch > 1:
         steps.append(arrays.strides(found)[0])
     where = Operand(k_major, leading, alignment(found, steps))
     if found.itemsize == 1:
         found = arrays.as_bytes(found)
-    return Matrix(found, batch, rows, k, where)
+    return Matrix(found, batch, count, rows, k, where)
 
 
 def broadcast(array: Any, shape: Sequence[int]) -> Any:

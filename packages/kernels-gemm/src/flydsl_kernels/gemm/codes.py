@@ -17,7 +17,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C915": "Matrix products do not take these element types.",
         "FLY-C916": "The element type of the result does not fit the operation.",
         "FLY-C917": "Products with preshuffled weights have no such types or options.",
-        "FLY-C918": "Grouped products are not split along K.",
+        "FLY-C918": "Grouped products are not split along K, and have no such option.",
         "FLY-C920": "The tile or the waves of a configuration have no such extents.",
         "FLY-C921": "The tile along k of a configuration has no such extent.",
         "FLY-C922": "The threads of a configuration do not cover an operand's tile.",

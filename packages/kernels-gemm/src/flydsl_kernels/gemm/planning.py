@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TILES", "Candidate", "GemmChoice", "facts_of", "plan_gemm"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 TILES = (
     (16, 64, 1, 4),
     (16, 128, 1, 4),

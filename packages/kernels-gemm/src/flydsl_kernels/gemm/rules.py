@@ -17,6 +17,8 @@ from flydsl_rocdl.arch.memory import lds_transposes
 
 __all__ = ["REACH", "broken_rules", "derive", "lds_bytes", "registers", "sum_epilogue"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 REACH = 0x7FFFFFF0
 """Most bytes from the first to the last element of a tile in global memory."""
 _MOST_CHUNKS = 32

@@ -15,7 +15,7 @@ __all__ = ["launch_grouped"]
 
 
 @flyc.jit
-def group_of(ends: Any, slot: Any, tile_m: int) -> Any:
+def group_of(ends: Any, slot: Any, tile_m: int, rows: Any) -> Any:
     """Return (group, first row, end of the group's rows) of a tile; no rows if there is no such.
 
     Tiles are numbered group by group, and every group begins a new one.
@@ -24,11 +24,13 @@ def group_of(ends: Any, slot: Any, tile_m: int) -> Any:
         ends: i32 (groups,), the end of each group's rows; ascending.
         slot: The tile's number.
         tile_m: Rows of a tile.
+        rows: All rows.
     """
     group, first, last = fx.Int32(0), fx.Int32(0), fx.Int32(0)
     before, start = fx.Int32(0), fx.Int32(0)
     for number in range(fx.Int32(ends.shape)):
-        end = (ends.iter + number).load()
+        # Ends that do not ascend, or lie behind the last row, must not move accesses elsewhere.
+        end = fx.min(fx.max((ends.iter + number).load(), start), rows)
         tiles = (end - start + (tile_m - 1)) // tile_m
         inside = (slot >= before) & (slot < before + tiles)
         group = inside.select(number, group)
@@ -49,7 +51,7 @@ def grouped_kernel(
     tiles_n = (columns + (config.tile_n - 1)) // config.tile_n
     slots = fx.Int32(C.shape[1]) // config.tile_m + fx.Int32(ends.shape)
     number = xcd_remap(fx.block_idx.x, tiles_n * slots, plan.dies)
-    group, row, last = group_of(ends, number // tiles_n, config.tile_m)
+    group, row, last = group_of(ends, number // tiles_n, config.tile_m, fx.Int32(C.shape[1]))
     column = number % tiles_n * config.tile_n
     k = fx.Int32(A.shape[2])
     a, b = operands(plan, A, B, (fx.Int32(0), group), (row, column), k)

@@ -11,6 +11,8 @@ from flydsl_kernels.gemm.problem import SCALE_BLOCK, Operand, Scaling
 
 __all__ = ["Scales", "bias_of", "residual_of", "scales_of"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 class Scales(Protocol):
     """What has scales: the optional arguments of a product."""

@@ -10,7 +10,7 @@ from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.gemm.arrays import as_matrix, as_output, broadcast
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import facts_of, plan_gemm
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
@@ -45,7 +45,8 @@ def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -
     Args:
         a: (rows, K), as for `gemm`, k contiguous in memory.
         b: (groups, N, K), or with ``layout="nn"`` (groups, K, N).
-        ends: int32 (groups,), ascending, at most `a`'s rows.
+        ends: int32 (groups,), ascending, at most `a`'s rows; what is beyond either is taken as
+            the nearest number that is not.
         **options: As for `gemm`, with these differences: `bias` is (groups, N); `scale_b` one
             number per column of every group, (groups, N), or one for all; `scale_a` one per row of
             `a`, or one for all; `residual` and `out` are (rows, N); ``layout`` is ``"nt"`` or
@@ -69,6 +70,12 @@ def _run(a: Any, b: Any, ends: Any, request: Request) -> Any:
             "no such layout of grouped products", code="FLY-C912", value=request.layout,
             allowed="nt, nn",
         )  # fmt: skip
+    for what, given in (("scale_out", request.scale_out), ("split_k", request.split_k)):
+        if given is not None:
+            raise ConfigError(
+                f"grouped products have no {what}", code="FLY-C918", value=given, allowed="None"
+            )
+    request, a, b, ends = apart(request, a, b, ends)
     arrays.check_same_library(b, a, "b")
     arrays.check_same_library(ends, a, "ends")
     arrays.check_dtype(ends, ("int32",), "ends")
@@ -98,6 +105,7 @@ def _run(a: Any, b: Any, ends: Any, request: Request) -> Any:
     else:
         arrays.check_same_library(result, a, "out")
         arrays.check_shape(result, (m, n), "out")
+        arrays.check_writable(result, "out")
     if not (m and n and groups):
         return result
     c, where = as_output(result, (1, m, n), "out")

@@ -47,7 +47,12 @@ def _fake(a: Tensor, b: Tensor, *rest: Any) -> Tensor:
     _, out_dtype, layout = rest[3].split(",")
     rows = a.shape[-2 if layout[0] == "n" else -1]
     columns = b.shape[-1 if layout[1] == "n" else -2]
-    outer = a.shape[:-2] if a.ndim >= b.ndim else b.shape[:-2]
+    first, second = a.shape[:-2], b.shape[:-2]
+    # As of the product itself: the longer batch; one matrix fits every batch, an empty one too.
+    same = first.numel() == second.numel()
+    outer = first if second.numel() == 1 or same else second
+    if same:
+        outer = first if a.ndim >= b.ndim else second
     return a.new_empty((*outer, rows, columns), dtype=getattr(torch, out_dtype))
 
 
@@ -60,8 +65,9 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
 
 def _reduced(gradient: Tensor, shape: Any) -> Tensor:
     """Sum over the axes of a batch that an argument does not have."""
-    extra = gradient.ndim - len(shape)
-    return gradient.sum(tuple(range(extra))) if extra > 0 else gradient
+    extra = len(shape) - gradient.ndim
+    whole = gradient.reshape((1,) * extra + gradient.shape) if extra > 0 else gradient
+    return whole.sum_to_size(shape)
 
 
 def _backward(ctx: Any, gradient: Tensor) -> Any:

@@ -12,12 +12,14 @@ from flydsl_kernels.gemm.arrays import address, as_output, broadcast
 from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.formats import FORMATS
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type
 from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
 from flydsl_kernels.gemm.rules import sum_epilogue
 
 __all__ = ["check_options", "flat_of", "result_of", "run_preshuffled", "separately"]
+
+__flydsl_internal__ = True  # errors are at the line of the caller
 
 _INPUTS = {
     ("bfloat16", "bfloat16"): "bf16",
@@ -44,6 +46,7 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
             an option that they do not have was given.
     """
     check_options(request)
+    request, a = apart(request, a)
     facts = facts_of(arrays.target_of(a))
     kind = _input(arrays.dtype_name(a), weight)
     n, k = weight.n, weight.k
@@ -78,6 +81,7 @@ def result_of(a: Any, n: int, dtype: str, request: Request) -> Any:
         return arrays.empty(shape, dtype, a)
     arrays.check_same_library(request.out, a, "out")
     arrays.check_shape(request.out, shape, "out")
+    arrays.check_writable(request.out, "out")
     return request.out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flydsl.errors import UserValueError
+from flydsl.errors import UserTypeError, UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.gemm.arrays import Matrix, as_matrix, as_output, stacked
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
@@ -19,7 +19,9 @@ from flydsl_kernels.gemm.problem import (
 )
 from flydsl_kernels.gemm.rules import derive, sum_epilogue
 
-__all__ = ["Request", "output_type", "run_gemm"]
+__all__ = ["Request", "apart", "output_type", "run_gemm"]
+
+__flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,48 @@ class _Given:
 
 def run_gemm(a: Any, b: Any, request: Request) -> Any:
     """Multiply; see `flydsl_kernels.gemm.gemm`."""
+    request, a, b = apart(request, a, b)
     given = _given(a, b, request)
     if 0 in given.result.shape:
         return given.result
     facts = facts_of(arrays.target_of(a))
     config = request.config
+    if config is not None and not isinstance(config, GemmConfig):
+        raise UserTypeError(
+            "config is no configuration of a product", code="FLY-U910", value=config,
+            allowed="a GemmConfig, or None",
+        )  # fmt: skip
     if config is None:
         config = plan_gemm(given.problem, facts.name, split_k=request.split_k).best.config
     elif request.split_k is not None:
         config = replace(config, split_k=request.split_k)
     _launch(given, derive(given.problem, facts, config), request.stream)
     return given.result
+
+
+def apart(request: Request, *operands: Any) -> tuple[Any, ...]:
+    """Return the optional arguments and the operands, those copied that lie where `out` does.
+
+    Args:
+        request: The optional arguments; a residual may be `out` itself.
+        operands: The others; none of them may have been checked yet.
+    """
+    out = request.out
+    if out is None:
+        return request, *operands
+    torch = arrays.is_torch(out)
+
+    def one(array: Any, in_place: bool = False) -> Any:
+        if array is None or arrays.is_torch(array) != torch:
+            return array  # what is wrong about it is said where it is checked
+        return arrays.apart(array, out, in_place=in_place)
+
+    others = replace(
+        request, bias=one(request.bias), residual=one(request.residual, in_place=True),
+        scale_a=one(request.scale_a), scale_b=one(request.scale_b),
+        scale_out=one(request.scale_out),
+    )  # fmt: skip
+    return others, *(one(array) for array in operands)
 
 
 def _launch(given: _Given, plan: Any, stream: Any) -> None:
@@ -119,11 +152,12 @@ def _given(a: Any, b: Any, request: Request) -> _Given:
             allowed=str(first.k), hint=f'layout="{request.layout}": "n" is a matrix as written, '
             '"t" its transpose',
         )  # fmt: skip
-    batch = max(first.batch, second.batch) if 0 not in (first.batch, second.batch) else 0
-    if {first.batch, second.batch} - {1, batch}:
+    lengths = first.stacked, second.stacked
+    batch = 0 if 0 in lengths else max(lengths)
+    if set(lengths) - {1, batch}:
         raise UserValueError(
-            "a and b are batches of different lengths", code="FLY-U911", value=second.batch,
-            allowed=f"1, {first.batch}",
+            "a and b are batches of different lengths", code="FLY-U911", value=lengths[1],
+            allowed=f"1, {lengths[0]}",
         )  # fmt: skip
     m, n = first.rows, second.rows
     scaling, scales = scales_of(a, request, (batch, m, n, first.k))
@@ -150,6 +184,7 @@ def _output_type(request: Request) -> str:
     given = "" if request.out_dtype is None else str(request.out_dtype).rpartition(".")[2]
     if request.out is None:
         return given
+    arrays.is_torch(request.out)
     found = arrays.dtype_name(request.out)
     if given and given != found:
         raise UserValueError(
@@ -163,10 +198,11 @@ def _with_results(
     a: Any, b: Any, problem: GemmProblem, operands: tuple[Matrix, Matrix], request: Request,
     scales: tuple[Any, Any, Any],
 ) -> _Given:  # fmt: skip
-    longer = operands[0].batch > operands[1].batch or (
-        operands[0].batch == operands[1].batch and a.ndim >= b.ndim
-    )
-    outer = tuple((a if longer else b).shape[:-2])
+    batches = [
+        (matrix.stacked == problem.batch, array.ndim)
+        for matrix, array in zip(operands, (a, b), strict=True)
+    ]
+    outer = tuple((a if batches[0] >= batches[1] else b).shape[:-2])
     shape = (*outer, problem.m, problem.n)
     whole = (problem.batch, problem.m, problem.n)
     if request.out is None:
@@ -175,6 +211,7 @@ def _with_results(
         result = request.out
         arrays.check_same_library(result, a, "out")
         arrays.check_shape(result, shape, "out")
+        arrays.check_writable(result, "out")
     c, where = as_output(result, whole, "out")
     residual = c
     if request.residual is not None:

@@ -9,12 +9,14 @@ from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.gemm.ops.arguments import scales_of
 from flydsl_kernels.gemm.ops.preshuffled import check_options, flat_of, result_of, separately
-from flydsl_kernels.gemm.ops.product import Request, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type
 from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
 from flydsl_rocdl.kernels.preshuffle import pack_fp4, preshuffle_scales
 
 __all__ = ["run_scaled"]
+
+__flydsl_internal__ = True  # errors are at the line of the caller
 
 _SHARED = 32
 _OUTPUTS = {"bfloat16": "bf16", "float16": "fp16", "float32": "f32"}
@@ -37,6 +39,7 @@ def run_scaled(a: Any, weight: Any, request: Request) -> Any:
         TargetError: The architecture has no instructions with scales.
     """
     check_options(request)
+    request, a = apart(request, a)
     facts = facts_of(arrays.target_of(a))
     b_kind, order = _WEIGHTS.get(weight.dtype, ("", "16x16"))
     weight.require(layout=order, arch=facts.name, dtypes=tuple(_WEIGHTS))
