@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext.arrays import (
+    apart,
     check_dtype,
     check_same_library,
     check_shape,
+    check_writable,
     contiguous,
     dtype_name,
     empty,
@@ -19,7 +22,15 @@ from flydsl.ext.arrays import (
 from flydsl_kernels.norm.problem import ELEMENT_BYTES, RowProblem
 from flydsl_kernels.norm.selection import RowPlan
 
-__all__ = ["allocate_like", "allocate_rows", "as_vector", "partial_of", "problem_of", "rows_of"]
+__all__ = [
+    "allocate_like",
+    "allocate_rows",
+    "apart_from",
+    "as_vector",
+    "partial_of",
+    "problem_of",
+    "rows_of",
+]
 
 
 def problem_of(array: Any, operands: int = 1) -> RowProblem:
@@ -64,6 +75,8 @@ def rows_of(array: Any, *, written: bool = False, like: Any = None, what: str = 
         check_same_library(array, like, what)
         check_shape(array, like.shape, what)
         check_dtype(array, (dtype_name(like),), what)
+    if written:
+        check_writable(array, what)
     if torch and array.requires_grad:
         array = array.detach()
     columns, count = int(array.shape[-1]), _rows(array)
@@ -80,6 +93,25 @@ def rows_of(array: Any, *, written: bool = False, like: Any = None, what: str = 
             allowed="a contiguous last axis, and other axes that merge into one",
         )
     return merged
+
+
+def apart_from(results: Sequence[Any], *sources: Any, in_place: bool = True) -> tuple[Any, ...]:
+    """Return what is read, copied where it lies under a result in another way than in place.
+
+    Args:
+        results: What is written; None for new arrays.
+        sources: What is read, or None.
+        in_place: Whether an element of a result may be the same one of a source.
+    """
+    found = []
+    for source in sources:
+        kept = source
+        for result in results:
+            known = kept is not None and result is not None
+            if known and is_torch(kept) == is_torch(result):
+                kept = apart(kept, result, in_place=in_place)
+        found.append(kept)
+    return tuple(found)
 
 
 def as_vector(array: Any, columns: int, like: Any, what: str) -> Any:

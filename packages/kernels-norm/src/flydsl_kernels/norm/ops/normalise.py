@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl_kernels.norm.arrays import allocate_like, as_vector, partial_of, problem_of, rows_of
+from flydsl_kernels.norm.arrays import (
+    allocate_like,
+    apart_from,
+    as_vector,
+    partial_of,
+    problem_of,
+    rows_of,
+)
 from flydsl_kernels.norm.selection import NormPlan, select_rows
+
+__flydsl_internal__ = True  # errors are at the line of the caller
 
 __all__ = ["Norm", "run_add_norm", "run_norm", "vectors_of"]
 
@@ -29,9 +39,13 @@ class Norm:
     eps: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.eps) and self.eps >= 0):
+        number = isinstance(self.eps, numbers.Real)
+        if not (number and math.isfinite(self.eps) and self.eps >= 0):
             raise UserValueError(
-                "an epsilon is a finite number of at least 0", code="FLY-U906", value=self.eps
+                "an epsilon is a finite number of at least 0",
+                code="FLY-U906",
+                value=self.eps,
+                allowed="0 to the largest float",
             )
 
 
@@ -50,7 +64,8 @@ def run_norm(
     from flydsl_kernels.norm.device.forward import launch_norm
 
     problem = problem_of(x)
-    w, b = vectors_of(x, weight, bias)
+    (x,) = apart_from((out,), x)
+    w, b = apart_from((out,), *vectors_of(x, weight, bias), in_place=False)
     result = allocate_like(x) if out is None else out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
@@ -85,7 +100,8 @@ def run_add_norm(
 
     x, residual, weight, bias = arrays
     problem = problem_of(x)
-    w, b = vectors_of(x, weight, bias)
+    x, residual = apart_from((out, sums), x, residual)
+    w, b = apart_from((out, sums), *vectors_of(x, weight, bias), in_place=False)
     other = rows_of(residual, like=x, what="residual")
     result = allocate_like(x) if out is None else out
     total = allocate_like(x) if sums is None else sums
