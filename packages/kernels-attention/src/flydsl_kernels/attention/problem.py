@@ -76,7 +76,8 @@ class FlashProblem:
                 "every head of k and v serves the same number of heads of q", code="FLY-C942",
                 value=f"{self.heads} and {self.kv_heads}", allowed="a multiple of the kv heads",
             )  # fmt: skip
-        if not 1 <= self.splits <= _MAX_SPLITS:
+        splits: object = self.splits  # the annotation is a promise of the caller
+        if not isinstance(splits, int) or not 1 <= splits <= _MAX_SPLITS:
             raise ConfigError(
                 "keys cannot be divided into this many parts", code="FLY-C943",
                 value=self.splits, allowed=f"1 to {_MAX_SPLITS}",

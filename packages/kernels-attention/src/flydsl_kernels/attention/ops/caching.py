@@ -61,6 +61,8 @@ def _cache_shapes(keys: Any, values: Any, heads: int, dims: tuple[int, int], lay
         wanted = key, blocked if layout == "vectorised" else (pages, heads, dv, page)
     arrays.check_shape(keys, wanted[0], "key_cache")
     arrays.check_shape(values, wanted[1], "value_cache")
+    arrays.check_writable(keys, "key_cache")
+    arrays.check_writable(values, "value_cache")
     for array, what in ((keys, "key_cache"), (values, "value_cache")):
         if arrays.strides(array)[-1] != 1 and array.shape[-1] > 1 and layout != "transposed":
             raise UserValueError(

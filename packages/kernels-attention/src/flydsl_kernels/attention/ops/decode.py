@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +47,18 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         scale = self.softmax_scale
-        if scale is not None and not (math.isfinite(scale) and scale > 0):
+        number = isinstance(scale, numbers.Real)
+        if scale is not None and not (number and math.isfinite(scale) and scale > 0):
             raise UserValueError(
-                "the scale of scores is a finite positive number", code="FLY-U943", value=scale
+                "the scale of scores is a finite positive number",
+                code="FLY-U943",
+                value=scale,
+                allowed="positive numbers",
             )
         for name, value in (("window", self.window), ("partitions", self.partitions)):
             low = 0 if name == "window" else 1
-            if value is not None and not low <= value < 1 << 31:
+            whole = isinstance(value, numbers.Integral)
+            if value is not None and not (whole and low <= value < 1 << 31):
                 raise UserValueError(
                     f"{name} is out of range",
                     code="FLY-U964",
@@ -262,8 +268,9 @@ def decode_output(out: Any, q: Any, shape: tuple[int, ...], kind: str) -> Any:
         return arrays.empty(shape, kind, q)
     arrays.check_same_library(out, q, "out")
     arrays.check_shape(out, shape, "out")
+    arrays.check_writable(out, "out")
     arrays.check_dtype(out, (kind,), "out")
-    if not arrays.shares_memory(out, out.reshape(-1)):
+    if not arrays.shares_memory(out, arrays.contiguous(out)):
         raise UserValueError(
             "out is not contiguous",
             code="FLY-U965",

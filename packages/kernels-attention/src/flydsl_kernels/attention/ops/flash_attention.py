@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.ext.arrays import is_torch
 from flydsl_kernels.attention.ops.autograd import differentiable
 from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
 
@@ -70,10 +71,11 @@ def flash_attention(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes that do not fit, arguments that exclude each other.
     """
+    is_torch(q)
     sequences = Sequences(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     keys = Keys(block_table, seqlens_k, kv_layout, num_splits)
     extras = Extras(
-        bool(causal), tuple(window), softmax_scale, bias, alibi_slopes, sink,
+        bool(causal), window, softmax_scale, bias, alibi_slopes, sink,
         (q_descale, k_descale, v_descale),
     )  # fmt: skip
     if out is None and stream is None and differentiable(q, k, v):

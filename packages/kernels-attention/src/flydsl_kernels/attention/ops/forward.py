@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from flydsl.ext.arrays import (
     check_dtype,
     check_same_library,
     check_shape,
+    check_writable,
     dtype_name,
     empty,
     is_torch,
@@ -88,12 +90,16 @@ class Extras:
 
     def __post_init__(self) -> None:
         scale = self.softmax_scale
-        if scale is not None and not (math.isfinite(scale) and scale > 0):
+        number = isinstance(scale, numbers.Real)
+        if scale is not None and not (number and math.isfinite(scale) and scale > 0):
             raise UserValueError("the scale of scores is positive and finite", code="FLY-U943",
-                                 value=scale)  # fmt: skip
-        if len(self.window) != 2:
+                                 value=scale, allowed="positive numbers")  # fmt: skip
+        given: object = self.window  # the annotation is a promise of the caller
+        pair = isinstance(given, (tuple, list)) and len(given) == 2
+        if not pair or not all(s is None or isinstance(s, numbers.Integral) for s in self.window):
             raise UserValueError("a window is a pair: keys to the left and to the right",
-                                 code="FLY-U944", value=self.window)  # fmt: skip
+                                 code="FLY-U944", value=self.window,
+                                 allowed="two integers or None")  # fmt: skip
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -290,6 +296,7 @@ def _result(q: Any, shapes: Shapes, out: Any) -> Any:
         return empty(shape, "bfloat16" if name.startswith("float8") else name, q)
     check_same_library(out, q, "out")
     check_shape(out, shape, "out")
+    check_writable(out, "out")
     allowed = ("bfloat16", "float16", "float32") if name.startswith("float8") else (
         name, "float32")  # fmt: skip
     check_dtype(out, allowed, "out")

@@ -59,6 +59,8 @@ def qk_norm_rope_quant(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes or element types that do not fit, or a negative `eps`.
     """
+    arrays.is_torch(q)
+    arrays.is_torch(cos)
     if rotary_dim is None and len(cos.shape) == 2:
         rotary_dim = 2 * int(cos.shape[1])
     group = int(q.shape[-1]) if group is None else group

@@ -50,6 +50,7 @@ def rope(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes or element types that do not fit.
     """
+    arrays.is_torch(cos)
     if rotary_dim is None and len(cos.shape) == 2:
         rotary_dim = 2 * int(cos.shape[1])
     if out is None and stream is None and arrays.differentiable(x):

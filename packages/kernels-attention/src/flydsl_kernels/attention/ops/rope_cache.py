@@ -69,6 +69,7 @@ def fused_rope_kv_cache(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes or element types that do not fit.
     """
+    arrays.is_torch(cos)
     if rotary_dim is None and len(cos.shape) == 2:
         rotary_dim = 2 * int(cos.shape[1])
     angles, cache = (cos, sin, positions), (slots, key_cache, value_cache)

@@ -42,6 +42,8 @@ def token_heads(x: Any, what: str, *, written: bool = False) -> Any:
             allowed="[..., heads, head_dim]",
         )
     arrays.check_dtype(x, FLOATS, what)
+    if written:
+        arrays.check_writable(x, what)
     if arrays.is_torch(x):
         x = x.detach()
     tokens = 1
@@ -160,6 +162,8 @@ def run_rope(
     """Rotate without PyTorch's knowledge; arguments and result as of `rope`."""
     from flydsl_kernels.attention.device.rope import launch_rope
 
+    if out is not None and arrays.is_torch(out) == arrays.is_torch(x):
+        x = arrays.apart(x, out, in_place=True)
     source = token_heads(x, "x")
     tables = checked_tables(cos, sin, positions, x, int(source.shape[0]), rotary_dim)
     if out is None:
