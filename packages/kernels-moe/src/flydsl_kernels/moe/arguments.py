@@ -52,6 +52,7 @@ def check_written(
         UserError: Also if its elements are not adjacent in row-major order.
     """
     found = check_array(array, shape, dtypes, like, what)
+    arrays.check_writable(array, what)
     if not arrays.shares_memory(found, array):
         raise UserValueError(
             f"{what} cannot be written in place",

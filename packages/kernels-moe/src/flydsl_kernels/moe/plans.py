@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
+from flydsl.errors import ConfigError
 from flydsl_kernels.moe.formats import FORMATS, Format
 
 __all__ = ["Activation", "GemmPlan"]
+
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +23,26 @@ class Activation:
             limit.
         alpha: Factor inside the logistic function of ``silu``.
         offset: Added to the gated number.
+
+    Raises:
+        ConfigError: There is no activation of this name, or a number is not finite.
     """
 
     name: str = "silu"
     limit: float | None = None
     alpha: float = 1.0
     offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in ACTIVATIONS:
+            raise ConfigError("there is no such activation of gates", code="FLY-C975",
+                              value=self.name, allowed=", ".join(ACTIVATIONS))  # fmt: skip
+        for name, value in (("limit", self.limit), ("alpha", self.alpha), ("offset", self.offset)):
+            absent = name == "limit" and value is None
+            if not absent and not (isinstance(value, (int, float)) and isfinite(value)):
+                raise ConfigError(f"the {name} of an activation is no finite number",
+                                  code="FLY-C975", value=value,
+                                  allowed="finite numbers")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ def refuse(message: str, code: str, value: object, allowed: str, hint: str = "")
     raise ConfigError(message, code=code, value=value, allowed=allowed, hint=hint)
 
 
-def _within(value: int, low: int, high: int, what: str, code: str) -> None:
-    if not low <= value <= high:
+def _within(value: object, low: int, high: int, what: str, code: str) -> None:
+    if not isinstance(value, int) or not low <= value <= high:
         refuse(f"{what} is out of range", code, value, f"{low} to {high}")
 
 
@@ -69,13 +69,16 @@ class GatingProblem:
         if self.scoring not in SCORINGS:
             refuse("gating does not know this scoring", "FLY-C972", self.scoring,
                    ", ".join(SCORINGS))  # fmt: skip
-        if not 1 <= self.groups <= MAX_GROUPS or self.experts % self.groups:
+        groups: object = self.groups  # the annotation is a promise of the caller
+        divides = isinstance(groups, int) and 1 <= groups <= MAX_GROUPS
+        if not divides or self.experts % self.groups:
             refuse("the groups do not divide the experts", "FLY-C973", self.groups,
                    f"a divisor of {self.experts}, up to {MAX_GROUPS}")  # fmt: skip
         _within(self.top_groups, 1, self.groups, "the number of groups chosen", "FLY-C973")
         most = min(MAX_CHOSEN, self.top_groups * (self.experts // self.groups))
         _within(self.chosen, 1, most, "the number of experts chosen", "FLY-C971")
-        if not math.isfinite(self.scale):
+        scale: object = self.scale
+        if not isinstance(scale, (int, float)) or not math.isfinite(scale):
             refuse("the factor of the weights is not finite", "FLY-C972", self.scale,
                    "a finite number")  # fmt: skip
 

@@ -9,6 +9,7 @@ from flydsl.ext import arrays
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.compiled import compiling
+from flydsl_kernels.moe.ops.grouped import UNITS
 from flydsl_kernels.moe.ops.layer import FusedOptions, run_fused
 from flydsl_kernels.moe.plans import Activation
 
@@ -65,6 +66,7 @@ def fused_moe(
     check_rank(x, 2, "x")
     arrays.check_dtype(x, ("float32", "float16", "bfloat16"), "x")
     check_rank(topk_ids, 2, "topk_ids")
+    _check_kinds(w1, w2, activation, unit)
     _check_layers(x, w1, w2, topk_ids)
     if any(item is not None for item in smooth) and expert_mask is not None:
         raise ConfigError("smoothing factors are those of all experts", code="FLY-C975",
@@ -78,8 +80,25 @@ def fused_moe(
     return run_fused(x, (w1, w2), (topk_weights, topk_ids, expert_mask), smooth, options, out)
 
 
+def _check_kinds(w1: Any, w2: Any, activation: Any, unit: Any) -> None:
+    for what, item in (("w1", w1), ("w2", w2)):
+        if not isinstance(item, ExpertWeights):
+            raise ConfigError(f"{what} is not weights of experts", code="FLY-C975",
+                              value=type(item).__name__, allowed="ExpertWeights",
+                              hint="prepare_experts makes them")  # fmt: skip
+    if activation is not None and not isinstance(activation, Activation):
+        raise ConfigError("this is no activation of gates", code="FLY-C975", value=activation,
+                          allowed="an Activation, or None")  # fmt: skip
+    if unit is not None and unit not in UNITS:
+        raise ConfigError("grouped products have no tiles of this many entries", code="FLY-C974",
+                          value=unit, allowed=", ".join(map(str, UNITS)))  # fmt: skip
+
+
 def _check_layers(x: Any, w1: ExpertWeights, w2: ExpertWeights, ids: Any) -> None:
     tokens, k = (int(extent) for extent in x.shape)
+    if not ids.shape[1]:
+        raise ConfigError("tokens have no experts", code="FLY-C971", value=0,
+                          allowed="from 1 on")  # fmt: skip
     expected = (tokens, k, k, w1.channels, w1.experts, True, False)
     found = (
         int(ids.shape[0]), w1.k, w2.channels, w2.k, w2.experts, w1.gated, w2.gated

@@ -128,6 +128,8 @@ def moe_gemm2(
         UserError: Arguments of other libraries, shapes or types than these.
     """
     tokens, slots, channels = sorting.tokens, sorting.slots, weights.channels
+    if tuple(h.shape[:-1]) not in ((tokens, slots), (tokens * slots,)):
+        arrays.check_shape(h, (tokens, slots, h.shape[-1]), "h")
     rows = h.reshape(tokens * slots, h.shape[-1])
     kind = "float32" if atomic and dtype is None else result_type(h, dtype)
     product = Product("pair", None, weighted, atomic, blocks_of_channels(weights, sorting.unit))
