@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flydsl import config
-from flydsl.errors import FlyDSLError
+from flydsl.errors import FlyDSLError, TargetError
 from flydsl_kernels.attention import (
     flash_attention,
     paged_attention_decode,
@@ -74,3 +74,10 @@ def test_a_rotation_to_one_token_further_on():
     expected = rope(memory[:-1].copy(), cos, sin)
     rope(memory[:-1], cos, sin, out=memory[1:])
     assert np.array_equal(memory[1:], expected)
+
+
+def test_errors_of_launches_are_at_the_line_of_the_caller():
+    for call in (lambda: flash_attention(Q, K, K), lambda: rope(Q[0], COS, SIN)):
+        with config.scope(FLYDSL_TARGET="nonsense"), pytest.raises(TargetError) as caught:
+            call()
+        assert caught.value.location.file == __file__

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flydsl import config
-from flydsl.errors import FlyDSLError
+from flydsl.errors import FlyDSLError, TargetError
 from flydsl_kernels.moe import (
     Activation,
     fused_moe,
@@ -73,3 +73,12 @@ def test_sizes_are_integers():
     for experts, unit in (("8", 32), (None, 32), (8, 2.5), (8, "a")):
         with pytest.raises(FlyDSLError):
             moe_sort(IDS, ROUTES, experts, unit=unit)
+
+
+def test_errors_of_launches_are_at_the_line_of_the_caller():
+    for call in (
+        lambda: topk_gating(np.ones((5, 8), np.float32), 2), lambda: moe_sort(IDS, ROUTES, 4),
+    ):  # fmt: skip
+        with config.scope(FLYDSL_TARGET="nonsense"), pytest.raises(TargetError) as caught:
+            call()
+        assert caught.value.location.file == __file__

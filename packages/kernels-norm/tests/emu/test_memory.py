@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from flydsl.config import scope
-from flydsl.errors import UserValueError
+from flydsl.errors import TargetError, UserValueError
 from flydsl_kernels.norm import fused_add_rmsnorm, rmsnorm, softmax
 
 
@@ -61,3 +61,9 @@ def test_results_without_memory_of_their_own_are_refused(out):
 def test_an_epsilon_is_a_number(eps):
     with pytest.raises(UserValueError, match="finite number"):
         rmsnorm(np.ones((3, 8), np.float32), eps=eps)
+
+
+def test_errors_of_launches_are_at_the_line_of_the_caller():
+    with scope(FLYDSL_TARGET="nonsense"), pytest.raises(TargetError) as caught:
+        rmsnorm(np.ones((3, 8), np.float32))
+    assert caught.value.location.file == __file__

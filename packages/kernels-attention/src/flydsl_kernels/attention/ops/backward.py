@@ -20,6 +20,8 @@ from flydsl_kernels.attention.ops.forward import (
 
 __all__ = ["run_backward"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 _LOG2_E = 1.0 / math.log(2.0)
 _ROWS = 16
 

@@ -20,6 +20,8 @@ from flydsl_kernels.attention.rotary import CACHE_LAYOUTS, LIMITS, CachePlan
 
 __all__ = ["CacheOptions", "cache_scales", "run_rope_cache"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def _cache_shapes(keys: Any, values: Any, heads: int, dims: tuple[int, int], layout: str) -> None:
     """Check the shapes of a cache.

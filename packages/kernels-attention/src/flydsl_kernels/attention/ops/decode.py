@@ -23,6 +23,8 @@ __all__ = [
     "work_arrays",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 LOG2_E = 1.0 / math.log(2.0)
 _WORKGROUPS = 608
 """Workgroups that keep a device busy: two for each of 304 compute units."""

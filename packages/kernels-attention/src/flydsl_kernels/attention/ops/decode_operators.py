@@ -18,6 +18,8 @@ __all__ = [
     "latent_through_pytorch",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 Tensor = torch.Tensor
 
 

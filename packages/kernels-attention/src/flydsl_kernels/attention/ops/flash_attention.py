@@ -10,6 +10,8 @@ from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_fo
 
 __all__ = ["flash_attention"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def flash_attention(
     q: Any, k: Any, v: Any, *,

@@ -39,6 +39,8 @@ __all__ = [
     "shapes_of",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 _LOG2_E = 1.0 / math.log(2.0)
 _MOST = (1 << 31) - 1
 

@@ -14,6 +14,8 @@ from flydsl_kernels.attention.rotary import LIMITS, NormPlan, check_group, divid
 
 __all__ = ["NormOptions", "check_options", "new_outputs", "run_qk_norm"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 SCALES = ("float32", "e8m0")
 
 

@@ -20,6 +20,8 @@ from flydsl_kernels.attention.ops.decode import (
 
 __all__ = ["run_latent"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 _LEAST_KEYS = 256
 """Keys of a part: few, so that a short batch has parts for many workgroups."""
 

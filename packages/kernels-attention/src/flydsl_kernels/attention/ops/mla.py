@@ -10,6 +10,8 @@ from flydsl_kernels.attention.ops.latent import run_latent
 
 __all__ = ["mla_decode"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def mla_decode(
     q: Any,

@@ -16,6 +16,8 @@ from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_fo
 
 __all__ = ["differentiable_attention", "flash_attention_operator", "gradient_operator"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 Tensor = torch.Tensor
 Tensors = list[Tensor | None]
 _OPTIONAL = ("cu_seqlens_q", "cu_seqlens_k", "block_table", "seqlens_k", "bias", "alibi_slopes",

@@ -9,6 +9,8 @@ from flydsl_kernels.attention.ops.decode import DecodeOptions, run_decode
 
 __all__ = ["paged_attention_decode"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def paged_attention_decode(
     q: Any,

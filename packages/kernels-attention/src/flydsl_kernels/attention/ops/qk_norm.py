@@ -9,6 +9,8 @@ from flydsl_kernels.attention.ops.head_norm import NormOptions, check_options, r
 
 __all__ = ["qk_norm_rope_quant"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def qk_norm_rope_quant(
     q: Any,

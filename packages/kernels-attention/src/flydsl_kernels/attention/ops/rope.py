@@ -9,6 +9,8 @@ from flydsl_kernels.attention.ops.rotation import run_rope
 
 __all__ = ["rope"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def rope(
     x: Any,

@@ -9,6 +9,8 @@ from flydsl_kernels.attention.ops.caching import CacheOptions, cache_scales, run
 
 __all__ = ["fused_rope_kv_cache"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def fused_rope_kv_cache(
     q: Any,

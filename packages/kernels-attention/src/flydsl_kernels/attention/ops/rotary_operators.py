@@ -15,6 +15,8 @@ from flydsl_kernels.attention.ops.rotation import run_rope
 
 __all__ = ["fused_rope_kv_cache_operator", "qk_norm_rope_quant_operator", "rope_operator"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 Tensor = torch.Tensor
 
 

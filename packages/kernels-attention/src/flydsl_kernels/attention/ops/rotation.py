@@ -18,6 +18,8 @@ __all__ = [
     "token_heads",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 FLOATS = ("float32", "float16", "bfloat16")
 POSITIONS = ("int32", "int64")
 

@@ -31,6 +31,8 @@ __all__ = [
     "moe_sorting_flydsl",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 Launch = Callable[..., None]
 _TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "fp16": "float16"}
 _FORMATS = {"bf16": "bf16", "f16": "f16", "fp16": "f16", "fp8": "fp8", "int8": "int8",

@@ -11,6 +11,8 @@ from flydsl_kernels.moe.selection import select_gating
 
 __all__ = ["gate"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def gate(
     logits: Any, bias: Any, problem: GatingProblem, out: Any = None, stream: Any = None,

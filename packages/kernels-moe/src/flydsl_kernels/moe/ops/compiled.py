@@ -7,6 +7,8 @@ from typing import Any
 
 __all__ = ["compiling"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def compiling(array: Any) -> bool:
     """Return whether the call is traced by ``torch.compile``, which needs an operator."""

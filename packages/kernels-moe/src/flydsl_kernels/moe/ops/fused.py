@@ -15,6 +15,8 @@ from flydsl_kernels.moe.plans import Activation
 
 __all__ = ["fused_moe"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def fused_moe(
     x: Any,

@@ -12,6 +12,8 @@ from flydsl_kernels.moe.problem import GatingProblem
 
 __all__ = ["topk_gating"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def topk_gating(
     logits: Any,

@@ -14,6 +14,8 @@ from flydsl_kernels.moe.plans import Activation, GemmPlan
 
 __all__ = ["MOST_BYTES", "Product", "product_arguments", "run_product"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 UNITS = (16, 32, 64, 128)
 MOST_BYTES = (1 << 32) - 4096
 """Bytes that one descriptor reaches, without the offsets that lie outside on purpose."""

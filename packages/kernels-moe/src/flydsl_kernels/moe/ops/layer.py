@@ -17,6 +17,8 @@ from flydsl_kernels.moe.problem import MAX_TOKENS
 
 __all__ = ["FusedOptions", "run_fused", "tokens_at_once", "unit_for"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 @dataclass(frozen=True, slots=True)
 class FusedOptions:

@@ -31,6 +31,8 @@ __all__ = [
     "tensors_of",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 Tensor = torch.Tensor
 
 

@@ -15,6 +15,8 @@ from flydsl_kernels.moe.plans import Activation
 
 __all__ = ["moe_gemm1", "moe_gemm2"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 OUTPUTS = ("bfloat16", "float16", "float32")
 
 

@@ -12,6 +12,8 @@ from flydsl_kernels.moe.selection import QuantPlan
 
 __all__ = ["moe_quantise"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 LIMITS = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float4_e2m1fn": 6.0}
 ROW_TYPES = ("float32", "float16", "bfloat16")
 

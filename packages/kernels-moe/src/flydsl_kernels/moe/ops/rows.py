@@ -11,6 +11,8 @@ from flydsl_kernels.moe.selection import RowsPlan
 
 __all__ = ["moe_permute", "moe_reduce", "moe_unpermute", "permute", "sum_rows"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 ROW_TYPES = ("float32", "float16", "bfloat16")
 VECTOR_BYTES = 16
 COPIED_TYPES = (*ROW_TYPES, "int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz")

@@ -12,6 +12,8 @@ from flydsl_kernels.moe.selection import select_sort
 
 __all__ = ["Sorting", "moe_sort", "sort"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sorting:

@@ -7,6 +7,8 @@ from typing import Any
 
 __all__ = ["differentiable"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def differentiable(*arrays: Any) -> bool:
     """Return whether PyTorch has to see the call: to differentiate it, or to compile around it."""

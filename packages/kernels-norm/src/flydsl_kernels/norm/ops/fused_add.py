@@ -9,6 +9,8 @@ from flydsl_kernels.norm.ops.normalise import Norm, run_add_norm
 
 __all__ = ["fused_add_layernorm", "fused_add_rmsnorm"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def fused_add_rmsnorm(
     x: Any,

@@ -17,6 +17,8 @@ from flydsl_kernels.norm.selection import NormPlan, SoftmaxPlan, select_columns,
 
 __all__ = ["norm_gradients", "softmax_gradient"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def norm_gradients(
     x: Any, weight: Any, bias: Any, gradient: Any, norm: Norm

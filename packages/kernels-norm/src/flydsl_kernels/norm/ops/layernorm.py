@@ -9,6 +9,8 @@ from flydsl_kernels.norm.ops.normalise import Norm, run_norm
 
 __all__ = ["layernorm"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def layernorm(
     x: Any,

@@ -29,6 +29,8 @@ __all__ = [
     "softmax_operator",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 Tensor = torch.Tensor
 
 

@@ -20,6 +20,8 @@ from flydsl_kernels.norm.selection import NormPlan, QuantPlan, select_rows
 
 __all__ = ["Inputs", "fake_quantised", "run_quantised"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:

@@ -16,6 +16,8 @@ __all__ = [
     "rmsnorm_quantised",
 ]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def _run(given: Inputs, norm: Norm, dtype: Any, out: Any, stream: Any) -> tuple[Any, ...]:
     form = dtype if isinstance(dtype, QuantFormat) else QuantFormat(dtype)

@@ -13,6 +13,8 @@ from flydsl_kernels.norm.ops.quantise import Inputs, fake_quantised, run_quantis
 
 __all__ = ["add_norm_quantised_operator", "call_operator", "norm_quantised_operator"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 Tensor = torch.Tensor
 
 

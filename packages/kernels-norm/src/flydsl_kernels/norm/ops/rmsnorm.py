@@ -9,6 +9,8 @@ from flydsl_kernels.norm.ops.normalise import Norm, run_norm
 
 __all__ = ["rmsnorm"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def rmsnorm(
     x: Any, weight: Any = None, eps: float = 1e-6, *, out: Any = None, stream: Any = None

@@ -10,6 +10,8 @@ from flydsl_kernels.norm.ops.softmax_rows import run_softmax
 
 __all__ = ["log_softmax", "softmax"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def _check_axis(x: Any, axis: int) -> None:
     if axis not in (-1, len(x.shape) - 1):

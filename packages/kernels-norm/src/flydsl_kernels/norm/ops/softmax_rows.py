@@ -9,6 +9,8 @@ from flydsl_kernels.norm.selection import SOFTMAX_CHUNKS, SoftmaxPlan, select_ro
 
 __all__ = ["run_softmax"]
 
+__flydsl_internal__ = True  # errors are at the line of the caller
+
 
 def run_softmax(x: Any, logarithm: bool, out: Any = None, stream: Any = None) -> Any:
     """Compute softmax or its logarithm; see `softmax` for the arguments."""
