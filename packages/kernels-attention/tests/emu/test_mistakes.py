@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from flydsl import config
-from flydsl.errors import FlyDSLError, TargetError
+from flydsl.errors import ConfigError, FlyDSLError, TargetError
 from flydsl_kernels.attention import (
     flash_attention,
+    mla_decode,
     paged_attention_decode,
     qk_norm_rope_quant,
     rope,
@@ -81,3 +82,16 @@ def test_errors_of_launches_are_at_the_line_of_the_caller():
         with config.scope(FLYDSL_TARGET="nonsense"), pytest.raises(TargetError) as caught:
             call()
         assert caught.value.location.file == __file__
+
+
+def test_decoding_names_the_architectures_that_it_is_for():
+    pages, table = np.zeros((2, 16, 2, 64), np.float16), np.zeros((1, 2), np.int32)
+    q, length = np.zeros((1, 8, 64), np.float16), np.ones(1, np.int32)
+    latent = np.zeros((1, 16, 576), np.float16), np.zeros((2, 16, 576), np.float16)
+    for call in (
+        lambda: paged_attention_decode(q, pages, pages, table, length),
+        lambda: mla_decode(*latent, table, length),
+    ):
+        with config.scope(FLYDSL_TARGET="gfx1201"), pytest.raises(ConfigError) as caught:
+            call()
+        assert (caught.value.code, caught.value.value) == ("FLY-C945", "gfx1201")

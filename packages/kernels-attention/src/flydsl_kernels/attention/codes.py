@@ -17,7 +17,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C942": "Heads of q are no multiple of the heads of k and v.",
         "FLY-C943": "Keys cannot be divided into this many parts.",
         "FLY-C944": "Pages have a number of keys that the attention kernels do not take.",
-        "FLY-C945": "Flash attention has no kernel for this architecture and element type.",
+        "FLY-C945": "Attention has no kernel for this architecture and element type.",
         "FLY-C946": "The architecture computes with the other flavour of 8-bit floats.",
         "FLY-C947": "Pages of this element type have no vectorised layout.",
         "FLY-C948": "Flash attention with these arguments has no gradient.",

@@ -7,15 +7,17 @@ import numbers
 from dataclasses import dataclass
 from typing import Any
 
-from flydsl.errors import UserValueError
+from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.attention.arrays import address, indices
 from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
+from flydsl_rocdl.arch import lookup
 
 __all__ = [
     "LOG2_E",
     "DecodeOptions",
     "cache_unit",
+    "check_architecture",
     "decode_output",
     "decode_queries",
     "part_slots",
@@ -201,6 +203,7 @@ def run_decode(
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
+    check_architecture(q)
     target = result.reshape(count, length, heads, widths[1])
     plan = select_decode(problem, False)
     least = max(WAVES * plan.step, _LEAST_KEYS)
@@ -262,6 +265,23 @@ def decode_queries(q: Any) -> Any:
     if step[-1] != 1 or any(s % 8 for s in step[:-1]) or address(q) % 16:
         q = arrays.contiguous(q)
     return q if len(q.shape) == 4 else q.reshape(q.shape[0], 1, *q.shape[1:])
+
+
+def check_architecture(q: Any) -> None:
+    """Check that what is launched with an array is for an architecture that the kernels are for.
+
+    Raises:
+        ConfigError: It has no matrix instructions of the family that they use.
+        TargetError: There is no target, or it is unknown.
+    """
+    facts = lookup(str(arrays.target_of(q).arch))
+    if "mfma" not in {shape.family for shape in facts.matrix}:
+        raise ConfigError(
+            "decoding has no kernel for this architecture",
+            code="FLY-C945",
+            value=facts.name,
+            allowed="architectures with mfma instructions",
+        )
 
 
 def decode_output(out: Any, q: Any, shape: tuple[int, ...], kind: str) -> Any:

@@ -12,6 +12,7 @@ from flydsl_kernels.attention.ops.decode import (
     LOG2_E,
     DecodeOptions,
     cache_unit,
+    check_architecture,
     decode_output,
     decode_queries,
     part_slots,
@@ -97,6 +98,7 @@ def run_latent(
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
+    check_architecture(q)
     slots = part_slots(options, count, 1, -(-int(table.shape[1]) * problem.page // _LEAST_KEYS))
     work = Work(lengths, *work_arrays(count, slots, q))
     launch_work(work, 0, _LEAST_KEYS, problem.queries, LATENT_STEP, False, stream)
