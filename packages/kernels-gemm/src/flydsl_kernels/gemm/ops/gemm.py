@@ -6,6 +6,7 @@ from typing import Any, TypedDict, Unpack
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
+from flydsl_kernels.gemm.ops.mx import has_shared_exponents, run_mx
 from flydsl_kernels.gemm.ops.product import Request, output_type, run_gemm
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
@@ -55,7 +56,8 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             type, or of int4 for int8, bfloat16 and float16; N is a multiple of 16, K of 64 bytes
             of `a`. On gfx950 also with E8M0 scales of 32 columns, of fp4 for an `a` of fp8, fp6 or
             fp4, or of fp8 (N a multiple of 32, K of 256): `run_scaled` of `ops.scaled` says how
-            codes are passed; `scale_a` are then E8M0 scales (M, K / 32).
+            codes are passed; `scale_a` are then E8M0 scales (M, K / 32). On gfx1250 plain matrices
+            have E8M0 scales, too: `run_mx` of `ops.mx` says which codes there are.
         **options: All optional:
 
             out: Where to put the result: shape (batch, M, N), contiguous rows any distance apart.
@@ -64,7 +66,7 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             residual: (M, N) or the result's shape, of float32, bfloat16 or float16, added last;
                 may be `out`.
             scale_a: f32 factors of A: one number, as () or (1,); one per row, (M,) or (M, 1); or
-                one per row and 128 columns, (M, K / 128).
+                one per row and 128 columns, (M, K / 128). Or E8M0, (M, K / 32); B's (N, K / 32).
             scale_b: f32 factors of B: one number; one per column, (N,) or (N, 1); or one per 128 x
                 128 block, (ceil(N / 128), K / 128), which goes with blocks of A. Scales of
                 batches have one more axis before these.
@@ -92,6 +94,9 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
         UserValueError: Shapes or element types that do not fit, or an output whose rows overlap.
     """
     request = Request(**options)
+    if not isinstance(b, PreshuffledWeight) and has_shared_exponents(request):
+        with at_user_line():
+            return run_mx(a, b, request)
     plain = request.out is None and request.stream is None and request.config is None
     shuffled = isinstance(b, PreshuffledWeight)
     if plain and not shuffled and arrays.differentiable(a, b, request.bias, request.residual):
