@@ -20,7 +20,7 @@ from flydsl_kernels.gemm.device.preshuffle.results import finish
 from flydsl_kernels.gemm.device.preshuffle.setup import body_of, place_of, steps_of
 from flydsl_rocdl.kernels.pipelining import pipelined
 
-__all__ = ["BatchStrides", "batched_launcher"]
+__all__ = ["BatchStrides", "Distances", "batched_launcher"]
 
 _SHARED = 32
 _OUT_BYTES = {"bf16": 2, "fp16": 2, "f32": 4}
@@ -136,26 +136,38 @@ def _refused(what: str, value: object, allowed: str) -> ConfigError:
     return ConfigError(what, code="FLY-C930", value=value, allowed=allowed)
 
 
+@fx.struct
+class Distances(fx.Struct):
+    """Resolved `BatchStrides`, and the number of matrices."""
+
+    batch: fx.Int32
+    a_row: fx.Int32
+    a_batch: fx.Int64
+    sca_row: fx.Int32
+    sca_batch: fx.Int64
+    c_row: fx.Int32
+    c_batch: fx.Int64
+
+
 @flyc.kernel
-def batched_kernel(  # noqa: PLR0913, PLR0917
+def batched_kernel(
     C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, ScaleA: fx.Tensor, ScaleB: fx.Tensor, M: fx.Int32,
-    a_row: fx.Int32, a_batch: fx.Int64, sca_row: fx.Int32, sca_batch: fx.Int64, c_row: fx.Int32,
-    c_batch: fx.Int64, plan: fx.Constexpr[PreshufflePlan],
+    apart: Distances, plan: fx.Constexpr[PreshufflePlan],
 ) -> None:  # fmt: skip
     """Make one tile of one C of a batch."""
     columns, layer = fx.Int32(plan.n), fx.block_idx.z.to(fx.Int64)
     a, b, scale_a, scale_b = (
         fx.recast_iter(fx.Int8, tensor.iter) + layer * pitch
         for tensor, pitch in (
-            (A, a_batch), (B, plan.n // SIDE * plan.b_pitch), (ScaleA, sca_batch),
+            (A, apart.a_batch), (B, plan.n // SIDE * plan.b_pitch), (ScaleA, apart.sca_batch),
             (ScaleB, plan.n * (plan.k // _SHARED)),
         )
     )  # fmt: skip
     place = place_of(plan, M, columns)
-    pitches = Pitches(a_row, sca_row * (2 * SIDE), c_row)
+    pitches = Pitches(apart.a_row, apart.sca_row * (2 * SIDE), apart.c_row)
     body = body_of(plan, (a, b, scale_a, scale_b), (M, columns), place, pitches)
     acc = steps_of(plan, body, pipelined)
-    c = fx.recast_iter(fx.Int8, C.iter) + layer * c_batch * _OUT_BYTES[plan.out_dtype]
+    c = fx.recast_iter(fx.Int8, C.iter) + layer * apart.c_batch * _OUT_BYTES[plan.out_dtype]
     finish(plan, acc, c, None, (M, columns), place, body.stage.base, pitches)
 
 
@@ -164,15 +176,14 @@ def batched_launcher(plan: PreshufflePlan, waves_per_eu: Any = None) -> Any:
     """Return the launcher of a plan for batches and distances, the same one for the same plan."""
 
     @flyc.jit
-    def launch(  # noqa: PLR0913, PLR0917
+    def launch(
         C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, scale_a: fx.Tensor, scale_b: fx.Tensor,
-        M: fx.Int32, batch: fx.Int32, a_row: fx.Int32, a_batch: fx.Int64, sca_row: fx.Int32,
-        sca_batch: fx.Int64, c_row: fx.Int32, c_batch: fx.Int64, stream: fx.Stream,
+        M: fx.Int32, apart: Distances, stream: fx.Stream,
     ) -> None:  # fmt: skip
-        grid = ((M + (plan.tile_m - 1)) // plan.tile_m, -(-plan.n // plan.tile_n), batch)
-        batched_kernel(
-            C, A, B, scale_a, scale_b, M, a_row, a_batch, sca_row, sca_batch, c_row, c_batch, plan
-        ).launch(grid=grid, block=(THREADS, 1, 1), stream=stream)
+        grid = ((M + (plan.tile_m - 1)) // plan.tile_m, -(-plan.n // plan.tile_n), apart.batch)
+        batched_kernel(C, A, B, scale_a, scale_b, M, apart, plan).launch(
+            grid=grid, block=(THREADS, 1, 1), stream=stream
+        )
 
     if waves_per_eu is not None:
         return flyc.compile[{"waves_per_eu": waves_per_eu}](launch)

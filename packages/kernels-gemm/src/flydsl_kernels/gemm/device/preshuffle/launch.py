@@ -6,7 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
-from flydsl_kernels.gemm.device.preshuffle.batches import BatchStrides, batched_launcher
+from flydsl_kernels.gemm.device.preshuffle.batches import BatchStrides, Distances, batched_launcher
 from flydsl_kernels.gemm.device.preshuffle.kernel import preshuffle_launcher
 from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
 from flydsl_rocdl.kernels.epilogue import Epilogue
@@ -156,10 +156,12 @@ def launch_gemm(  # noqa: PLR0913
         found = strides.resolved(plan, M, batch)
         found.check(plan, (C, A, B, scale_a, scale_b), M, batch)
         if M and batch:
-            batched_launcher(plan, waves_per_eu)(
-                C, A, B, scale_a, scale_b, M, batch, found.a_row, found.a_batch, found.sca_row,
-                found.sca_batch, found.c_row, found.c_batch, stream,
+            launcher = batched_launcher(plan, waves_per_eu)
+            apart = Distances(
+                batch, found.a_row, found.a_batch, found.sca_row, found.sca_batch, found.c_row,
+                found.c_batch,
             )  # fmt: skip
+            launcher(C, A, B, scale_a, scale_b, M, apart, stream)
 
 
 def _check_preload(preload: object) -> None:
