@@ -130,6 +130,12 @@ def test_mistakes_are_named(gfx942):
         call(cache_layout="vectorised")
     with pytest.raises(UserValueError, match="seqlens has another shape"):
         call(lens=(20, 1))
+    for lens in (-1, 33):
+        with pytest.raises(UserValueError, match=r"seqlens\[0\] is no number of keys"):
+            call(lens=(lens,))
+    for number in (-1, 99):
+        with pytest.raises(UserValueError, match="page for sequence 0 that does not exist"):
+            call(table=np.array([[0, number]], np.int32))
     with pytest.raises(UserValueError, match="window is out of range"):
         call(window=-1)
     with pytest.raises(UserValueError, match="scale of scores"):

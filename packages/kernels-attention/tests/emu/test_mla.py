@@ -85,6 +85,8 @@ def test_mistakes_are_named(gfx942):
         mla_decode(q.astype(np.float32), cache, table, lens)
     with pytest.raises(ConfigError, match="caches of this element type"):
         mla_decode(q, cache.astype(np.float16), table, lens)
+    with pytest.raises(UserValueError, match="page for sequence 0 that does not exist"):
+        mla_decode(q, cache, table + 2, lens)
     with pytest.raises(UserValueError, match="out has an element type"):
         mla_decode(q, cache, table, lens, out=np.zeros((1, 4, 512), np.float32))
 

@@ -18,6 +18,7 @@ __all__ = [
     "DecodeOptions",
     "cache_unit",
     "check_architecture",
+    "check_pages",
     "decode_output",
     "decode_queries",
     "part_slots",
@@ -199,6 +200,7 @@ def run_decode(
     _check_caches(*cache, problem, kv_heads)
     table = indices(where[0], (count, int(where[0].shape[-1])), q, "block_table")
     lengths = indices(where[1], (count,), q, "seqlens")
+    check_pages(table, lengths, page, int(cache[0].shape[0]))
     result = decode_output(out, q, (*q.shape[:-1], widths[1]), problem.dtype)
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
@@ -241,6 +243,37 @@ def _check_heads(heads: int, kv_heads: int) -> None:
             value=f"{heads} and {kv_heads}",
             allowed="a multiple of the cache's heads",
         )
+
+
+def check_pages(table: Any, lengths: Any, page: int, pages: int) -> None:
+    """Check lengths and the pages in use, where they are in host memory.
+
+    On a device nothing looks at them: reading them back would wait for all work before.
+
+    Raises:
+        UserValueError: A sequence has fewer keys than none or more than its pages hold, or uses a
+            page that the cache does not have.
+    """
+    if arrays.is_torch(lengths) and lengths.device.type != "cpu":
+        return
+    most = int(table.shape[1]) * page
+    for sequence, length in enumerate(lengths.tolist()):
+        if not 0 <= length <= most:
+            raise UserValueError(
+                f"seqlens[{sequence}] is no number of keys that pages of the table hold",
+                code="FLY-U949",
+                value=length,
+                allowed=f"0 to {most}",
+            )
+        used = table[sequence, : -(-length // page)].tolist()
+        wrong = [number for number in used if not 0 <= number < pages]
+        if wrong:
+            raise UserValueError(
+                f"block_table names a page for sequence {sequence} that does not exist",
+                code="FLY-U949",
+                value=wrong[0],
+                allowed=f"0 to {pages - 1}",
+            )
 
 
 def work_arrays(sequences: int, slots: int, like: Any) -> list[Any]:

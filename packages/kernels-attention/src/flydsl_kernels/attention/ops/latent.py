@@ -13,6 +13,7 @@ from flydsl_kernels.attention.ops.decode import (
     DecodeOptions,
     cache_unit,
     check_architecture,
+    check_pages,
     decode_output,
     decode_queries,
     part_slots,
@@ -93,6 +94,7 @@ def run_latent(
     )
     table = indices(where[0], (count, int(where[0].shape[-1])), q, "block_table")
     lengths = indices(where[1], (count,), q, "seqlens")
+    check_pages(table, lengths, problem.page, int(tokens.shape[0]))
     unit = cache_unit(scales[1], q, "kv_scale")
     result = decode_output(out, q, (*q.shape[:-1], LATENT), problem.kind)
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
