@@ -22,7 +22,8 @@ class GemmConfig:
         split_k: Workgroups that share a tile of C, each with a part of K; their sums are added in
             a second launch, always in the same order.
         group_m: Tiles along M that are walked together, so that neighbours share rows of B in L2.
-        direct: Load operands whose k is contiguous from memory into LDS, not through registers.
+        direct: Load operands whose k is contiguous from memory into LDS, not through registers; by
+            the tensor data mover where there is one.
         streams: Workgroups that share the steps of all tiles evenly, at least as many as there are
             tiles; their sums are added in a second launch. 0: one workgroup a tile, or `split_k`.
     """
@@ -62,6 +63,7 @@ class OperandPlan:
         direct: Whether loads go into LDS, not through registers.
         transposing: Whether rows are contiguous in LDS too, and LDS reads transpose.
         near: Whether the matrix spans less than 2 GiB, so that offsets have 32 bits.
+        tensor: Waves that share a tile's transfers by the tensor data mover; 0: it is not used.
     """
 
     rows: int
@@ -78,6 +80,17 @@ class OperandPlan:
     direct: bool = False
     transposing: bool = False
     near: bool = False
+    tensor: int = 0
+
+    @property
+    def distance(self) -> int:
+        """Pieces from one row of LDS to the next: one more than it has if it is transferred."""
+        return self.chunks + bool(self.tensor)
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of LDS for the tile."""
+        return self.rows * self.distance
 
     @property
     def pitch(self) -> int:
@@ -176,7 +189,7 @@ class GemmPlan:
     @property
     def lds_bytes(self) -> int:
         """Bytes of LDS: two tiles of each operand."""
-        return 2 * (self.a.rows * self.a.row_bytes + self.b.rows * self.b.row_bytes)
+        return 2 * (self.a.pieces + self.b.pieces) * PIECE
 
     @property
     def tiles_m(self) -> int:

@@ -186,7 +186,7 @@ def _configs(problem: GemmProblem, facts: ArchFacts, split_k: int | None) -> Ite
                     continue
                 config = replace(plain, split_k=split)
                 yield config
-                if PIECE in facts.lds_dma_bytes:
+                if PIECE in facts.lds_dma_bytes or "tdm" in facts.has:
                     yield replace(config, direct=True)
             units = figures_of(facts.family).units
             tiles = _tiles(problem, plain)
@@ -198,7 +198,7 @@ def _predicted(
     problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
 ) -> Candidate:
     device = figures_of(facts.family)
-    lds, vgprs = lds_bytes(problem, config), registers(problem, core, config)
+    lds, vgprs = lds_bytes(problem, facts, config), registers(problem, core, config)
     threads = config.waves * core.wave
     waves = min(waves_by_vgpr(facts, vgprs), waves_by_lds(facts, lds, threads))
     resident = max(1, waves * device.simds // config.waves)

@@ -83,7 +83,8 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         line=facts.lds.banks * facts.lds.bank_bytes // PIECE,
         values=core.values,
         ragged=problem.k % config.tile_k != 0,
-        direct=config.direct and _whole(problem.a, facts, core),
+        direct=config.direct and not _moves(facts) and _whole(problem.a, facts, core),
+        tensor=_transferring(problem.a, facts, config),
         transposing=not problem.a.k_major and _transposes(facts, core),
         near=_near(problem.a, problem.m, problem.k, size),
     )
@@ -94,7 +95,8 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         vector=problem.b_vector,
         spread=spread,
         interleaved=core.interleaved,
-        direct=config.direct and _whole(problem.b, facts, core),
+        direct=config.direct and not _moves(facts) and _whole(problem.b, facts, core),
+        tensor=_transferring(problem.b, facts, config),
         transposing=not problem.b.k_major and _transposes(facts, core),
         near=_near(problem.b, problem.n, problem.k, size),
     )
@@ -122,6 +124,16 @@ def _near(operand: Operand, rows: int, k: int, size: int) -> bool:
     """Return whether a matrix, with two tiles past its end, spans less than 2 GiB."""
     count, length = (rows, k) if operand.k_major else (k, rows)
     return (count + 1024) * ((operand.leading or length) + 1024) * size < REACH
+
+
+def _moves(facts: ArchFacts) -> bool:
+    """Return whether there is a tensor data mover."""
+    return "tdm" in facts.has
+
+
+def _transferring(operand: Operand, facts: ArchFacts, config: GemmConfig) -> int:
+    """Return how many waves transfer an operand's tile by the tensor data mover."""
+    return config.waves if config.direct and _moves(facts) and operand.k_major else 0
 
 
 def _transposes(facts: ArchFacts, core: MatrixCore) -> bool:
@@ -153,7 +165,7 @@ def broken_rules(
     yield from _cover_rules(problem, core, config)
     yield from _memory_rules(problem, facts, core, config)
     if config.direct:
-        yield from _direct_rules(problem, facts, core)
+        yield from _direct_rules(problem, facts, core, config)
     if config.streams:
         yield from _stream_rules(problem, config)
 
@@ -214,9 +226,12 @@ def _cover_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> 
             )  # fmt: skip
 
 
-def lds_bytes(problem: GemmProblem, config: GemmConfig) -> int:
-    """Return the bytes of LDS: two tiles of each operand."""
-    return 2 * (config.tile_m + config.tile_n) * config.tile_k * FORMATS[problem.dtype].bytes
+def lds_bytes(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> int:
+    """Return the bytes of LDS: two tiles of each operand, with a gap after transferred rows."""
+    row = config.tile_k * FORMATS[problem.dtype].bytes
+    sides = (config.tile_m, problem.a), (config.tile_n, problem.b)
+    gaps = [PIECE if _transferring(operand, facts, config) else 0 for _, operand in sides]
+    return sum(2 * rows * (row + gap) for (rows, _), gap in zip(sides, gaps, strict=True))
 
 
 def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int:
@@ -238,7 +253,7 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
 def _memory_rules(
     problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
 ) -> Iterator[_Broken]:
-    needed = lds_bytes(problem, config)
+    needed = lds_bytes(problem, facts, config)
     if needed > facts.lds.capacity:
         yield _Broken(
             "FLY-C923", f"two tiles of each operand fit the LDS of {facts.name}",
@@ -276,7 +291,30 @@ def _reaches(problem: GemmProblem, config: GemmConfig) -> Iterator[tuple[str, in
     yield "C", (rows * leading + config.tile_n) * width
 
 
-def _direct_rules(problem: GemmProblem, facts: ArchFacts, core: MatrixCore) -> Iterator[_Broken]:
+def _transfer_rules(
+    problem: GemmProblem, facts: ArchFacts, config: GemmConfig
+) -> Iterator[_Broken]:
+    sides = (("m", config.tile_m, problem.a), ("n", config.tile_n, problem.b))
+    own = [side for side in sides if _transferring(side[2], facts, config)]
+    for name, rows, _ in own:
+        if rows % config.waves:
+            yield _Broken(
+                "FLY-C927", f"the waves share the tensor transfers of tile_{name}",
+                f"{config.waves} waves, {rows} rows", f"multiples of {config.waves}, direct=False",
+            )  # fmt: skip
+    if not own:
+        yield _Broken(
+            "FLY-C927", "tensor transfers need an operand whose k is contiguous", "neither",
+            "direct=False",
+        )  # fmt: skip
+
+
+def _direct_rules(
+    problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
+) -> Iterator[_Broken]:
+    if _moves(facts):
+        yield from _transfer_rules(problem, facts, config)
+        return
     if PIECE not in facts.lds_dma_bytes:
         yield _Broken(
             "FLY-C927", "loads of 16 bytes into LDS need an architecture that has them",

@@ -17,6 +17,7 @@ from flydsl_kernels.gemm.device.epilogue import Extras, Finish, corner, deliver
 from flydsl_kernels.gemm.device.multiply import fragment, multiply
 from flydsl_kernels.gemm.device.order import spot
 from flydsl_kernels.gemm.device.staging import Operand, bring, fetch, place, start
+from flydsl_kernels.gemm.device.transfers import arrived, transfer
 from flydsl_kernels.gemm.plan import GemmPlan
 
 __all__ = ["accumulate", "compute", "joined", "launch_dense", "operands", "wave_of"]
@@ -59,7 +60,7 @@ def wave_of(plan: GemmPlan) -> Wave:
 def product(plan: GemmPlan, a: Operand, b: Operand, wave: Wave, buffer: Any, acc: Any) -> Any:
     """Multiply the tiles that are in LDS: returns the new sums."""
     core = plan.core
-    size = plan.a.rows * plan.a.chunks
+    size = plan.a.pieces
     out = [list(row) for row in acc]
     for step in range(plan.a.row_bytes // core.step_bytes):
         rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
@@ -79,11 +80,11 @@ def accumulate(
     plan: GemmPlan, a: Operand, b: Operand, begin: Any, wave: Wave, finish: Finish
 ) -> Any:
     """Return a wave's sums over the columns of A from `begin` to the operands' `k`."""
-    size = plan.a.rows * plan.a.chunks
-    both = size + plan.b.rows * plan.b.chunks
+    size = plan.a.pieces
+    both = size + plan.b.pieces
     tile_k = plan.a.tile_k
     pipe = fx.rocdl.pipeline()
-    sides = ((a, start(a), 0), (b, start(b), size))
+    sides = ((a, offsets_of(a), 0), (b, offsets_of(b), size))
     ahead = [first(operand, begin, offsets, at) for operand, offsets, at in sides]
     if fx.const_expr(plan.a.direct or plan.b.direct):
         pipe.commit()
@@ -93,6 +94,8 @@ def accumulate(
         if fx.const_expr(plan.a.direct or plan.b.direct):
             pipe.wait()
         else:
+            if fx.const_expr(plan.a.tensor or plan.b.tensor):
+                arrived()
             fx.rocdl.lds_barrier()
         there = both - here
         ahead = [
@@ -111,13 +114,23 @@ def accumulate(
     if fx.const_expr(plan.a.direct or plan.b.direct):
         # The last one, of a tile past the end, would arrive when LDS may be others' already.
         fx.rocdl.wait_asyncmark(0)
+    if fx.const_expr(plan.a.tensor or plan.b.tensor):
+        arrived()
     return acc
 
 
+def offsets_of(operand: Operand) -> list[Any]:
+    """Return the offsets of the thread's items; a transfer needs none."""
+    return [] if operand.plan.tensor else start(operand)
+
+
 def first(operand: Operand, k: Any, offsets: list[Any], at: int) -> list[Any]:
-    """Bring the first tile to LDS, and return what is loaded of the second: nothing if direct."""
+    """Bring the first tile to LDS, and return what registers have of the second: none if direct."""
     if operand.plan.direct:
         bring(operand, k, offsets, fx.Int32(at))
+        return []
+    if operand.plan.tensor:
+        transfer(operand, k, fx.Int32(at))
         return []
     place(operand, fetch(operand, k, offsets), fx.Int32(at))
     return fetch(operand, k + operand.plan.tile_k, offsets)
@@ -128,6 +141,9 @@ def following(operand: Operand, k: Any, offsets: list[Any], at: Any, items: list
     tile_k = operand.plan.tile_k
     if operand.plan.direct:
         bring(operand, k + tile_k, offsets, at)
+        return []
+    if operand.plan.tensor:
+        transfer(operand, k + tile_k, at)
         return []
     place(operand, items, at)
     return fetch(operand, k + 2 * tile_k, offsets)

@@ -271,7 +271,10 @@ def _store(pointer: Any, words: Any) -> None:
 def piece(operand: Operand, row: Any, chunk: Any, buffer: Any) -> Any:
     """Read a piece of a row of LDS: four words."""
     plan = operand.plan
-    position = row * plan.chunks + (chunk ^ key(plan, row))
+    if plan.tensor:
+        position = natural_row(plan, row) * plan.distance + chunk
+    else:
+        position = row * plan.chunks + (chunk ^ key(plan, row))
     return (operand.lds + (buffer + position)).load(vector_alias(fx.Int32, (4,)))
 
 
