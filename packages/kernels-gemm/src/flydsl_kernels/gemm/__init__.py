@@ -24,6 +24,7 @@ __all__ = [
     "Operand",
     "PreshuffledWeight",
     "Scaling",
+    "compile_fp8_gemm",
     "compile_mx_gemm",
     "compile_preshuffle_gemm",
     "gemm",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         compile_preshuffle_gemm,
         launch_gemm,
     )
+    from flydsl_kernels.gemm.device.rdna4.launch import compile_fp8_gemm
 
 
 def __getattr__(name: str) -> Any:
@@ -47,4 +49,8 @@ def __getattr__(name: str) -> Any:
         from flydsl_kernels.gemm.device.preshuffle import launch
 
         return getattr(launch, name)
+    if name == "compile_fp8_gemm":
+        from flydsl_kernels.gemm.device.rdna4.launch import compile_fp8_gemm
+
+        return compile_fp8_gemm
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

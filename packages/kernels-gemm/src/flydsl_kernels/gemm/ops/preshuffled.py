@@ -30,6 +30,7 @@ _INPUTS = {
     ("float16", "int4"): "fp16_int4",
 }
 _OUTPUTS = {"bfloat16": "bf16", "float16": "fp16", "float32": "f32"}
+_RDNA_OUTPUTS = ("bfloat16", "float32")
 _PASS_BYTES = 4096
 
 
@@ -51,6 +52,7 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
     kind = _input(arrays.dtype_name(a), weight)
     n, k = weight.n, weight.k
     order = "int4_packed" if weight.dtype == "int4" else "16x16"
+    order = "rdna4_fp8" if kind == "fp8" and facts.family == "rdna4" else order
     weight.require(layout=order, arch=facts.name)
     if weight.batch is not None or int(a.shape[-1]) != k or a.ndim < 2:
         raise UserValueError(
@@ -131,8 +133,6 @@ def _run(
     given: tuple[Any, Any, Any], problem: GemmProblem, request: Request,
     scales: tuple[Any, Any, Any], how: tuple[str, Any],
 ) -> None:  # fmt: skip
-    from flydsl_kernels.gemm.device.preshuffle.launch import preshuffle_launcher
-    from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
     from flydsl_rocdl.kernels.epilogue import ACTIVATIONS, Epilogue
 
     a, weight, result = given
@@ -142,26 +142,60 @@ def _run(
     rows = arrays.as_bytes(rows) if rows.itemsize == 1 else rows
     flat = flat_of(result, m, n)
     simple = problem.activation in ("", *ACTIVATIONS) and flat is not None
-    native = simple and problem.out_dtype in _OUTPUTS and not problem.residual
+    rdna = weight.layout == "rdna4_fp8"
+    outputs = _RDNA_OUTPUTS if rdna else _OUTPUTS
+    native = simple and problem.out_dtype in outputs and not problem.residual
     scaled = bool(problem.scaling.a or problem.scaling.b) and native
     bias = None if request.bias is None else bias_of(request.bias, a, 1, n)
     steps = Epilogue()
     if native:
         steps = Epilogue(scaled, bias is not None, problem.activation or "none")
-    units = figures_of(facts.family).units
-    tiles = _tile(problem, units, weight.dtype == "int4")
     out = _OUTPUTS[problem.out_dtype] if native else "f32"
-    plan = PreshufflePlan(kind, out, n, problem.k, *tiles, steps, 8)
     target = flat if native else arrays.empty((m, n), "float32", result)
     data = arrays.as_bytes(weight.data) if weight.data.itemsize == 1 else weight.data
     row_scales = _vector(scales[0], m, a) if scaled else target
     column_scales = _vector(scales[1], n, a) if scaled else target
     plain_bias = target if bias is None else bias.reshape(n)
-    preshuffle_launcher(plan)(
-        target, rows, data, row_scales, column_scales, plain_bias, m, n, request.stream
-    )
+    operands = target, rows, data, row_scales, column_scales, plain_bias
+    run = _run_rdna4 if rdna else _run_cdna
+    run(operands, problem, (kind, out, steps), facts, request.stream)
     if not native:
         separately(target, (a, result), problem, request, scales)
+
+
+def _run_cdna(
+    operands: tuple[Any, ...], problem: GemmProblem, how: tuple[str, str, Any], facts: Any,
+    stream: Any,
+) -> None:  # fmt: skip
+    from flydsl_kernels.gemm.device.preshuffle.launch import preshuffle_launcher
+    from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
+
+    kind, out, steps = how
+    tiles = _tile(problem, figures_of(facts.family).units, kind.endswith("int4"))
+    plan = PreshufflePlan(kind, out, problem.n, problem.k, *tiles, steps, 8)
+    preshuffle_launcher(plan)(*operands, problem.m, problem.n, stream)
+
+
+def _run_rdna4(
+    operands: tuple[Any, ...], problem: GemmProblem, how: tuple[str, str, Any], facts: Any,
+    stream: Any,
+) -> None:  # fmt: skip
+    from flydsl_kernels.gemm.device.rdna4.kernel import rdna4_launcher
+    from flydsl_kernels.gemm.device.rdna4.plan import STEP, Rdna4Plan
+
+    _, out, steps = how
+    if problem.k % STEP:
+        raise ConfigError(
+            "K of products with preshuffled weights is in whole steps", code="FLY-C917",
+            value=problem.k, allowed=f"multiples of {STEP}",
+        )  # fmt: skip
+    m, n, units = problem.m, problem.n, figures_of(facts.family).units
+    tile_m = 16 if m <= 16 else 32 if m <= 256 else 64
+    tile_n = 128
+    while tile_n > STEP and -(-m // tile_m) * -(-n // tile_n) < units:
+        tile_n //= 2
+    plan = Rdna4Plan(n, problem.k, tile_m, tile_n, out_dtype=out, epilogue=steps)
+    rdna4_launcher(plan)(*operands, m, stream)
 
 
 def separately(
