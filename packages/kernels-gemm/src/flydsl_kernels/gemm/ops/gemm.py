@@ -56,9 +56,8 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             type, or of int4 for int8, bfloat16 and float16; N is a multiple of 16, K of 64 bytes
             of `a`; on gfx12 of float8_e4m3fn in layout ``rdna4_fp8``, K a multiple of 32. On gfx950
             also with E8M0 scales of 32 columns, of fp4 for an `a` of fp8, fp6 or fp4, or of fp8 (N
-            a multiple of 32, K of 256): `run_scaled` of `ops.scaled` says how codes are passed;
-            `scale_a` are then E8M0 scales (M, K / 32). On gfx1250 plain matrices have E8M0 scales,
-            too: `run_mx` of `ops.mx` says which codes there are.
+            a multiple of 32, K of 256): `run_scaled` of `ops.scaled` has the codes; `scale_a` are
+            then E8M0 scales (M, K / 32). On gfx1250 plain matrices have them too: see `ops.mx`.
         **options: All optional:
 
             out: Where to put the result: shape (batch, M, N), contiguous rows any distance apart.
