@@ -82,6 +82,7 @@ def test_the_instructions_and_the_banks():
     assert "s_wait_tensorcnt" in text
     assert "ds_store" not in text
     assert "buffer_load" not in text
+    assert "saveexec" not in text
 
 
 @pytest.mark.parametrize(("values", "tile", "rule"), [

@@ -43,7 +43,10 @@ def window(pointer: Any, offset: Any, extent: Any) -> Any:
         offset: Bytes from there, 64 bits, the same for all lanes.
         extent: Bytes that may be accessed, 64 bits; less than 0 counts as none.
     """
-    bounded = fx.min(fx.max(extent, fx.Int64(0)), fx.Int64(REACH))
+    # By words: a minimum of 64 bits may be in vector registers, where a descriptor costs a loop.
+    high, low = fx.Int32(extent >> 32), fx.Uint32(extent)
+    near = fx.Int32(fx.min(low, fx.Uint32(REACH)))
+    bounded = (high < 0).select(fx.Int32(0), (high > 0).select(fx.Int32(REACH), near))
     return fx.rocdl.make_buffer_ptr(fx.recast_iter(fx.Int8, pointer) + offset, bounded)
 
 
