@@ -36,7 +36,8 @@ def compile_preshuffle_gemm(
     bias (N) of any 16-bit or 32-bit float type. What an epilogue does not use is not read. Any M,
     N a multiple of 16, and K of 64 bytes of A; tiles past the ends are bounded by descriptors.
     N at the call has to be the one given here, and arrays have to fit it and K: what the host
-    knows of them is checked by every call (UserValueError).
+    knows of them is checked by every call of the launcher and by ``flyc.compile`` (UserValueError);
+    what ``flyc.compile`` returns looks at types only.
 
     Args:
         N: Columns of C.
