@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext.arrays import is_torch
-from flydsl_kernels.attention.ops.autograd import differentiable
+from flydsl.ext.arrays import differentiable, is_torch
 from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
 
 __all__ = ["flash_attention"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.ext.arrays import differentiable
 from flydsl_kernels.norm.formats import QuantFormat
-from flydsl_kernels.norm.ops.autograd import differentiable
 from flydsl_kernels.norm.ops.normalise import Norm
 from flydsl_kernels.norm.ops.quantise import Inputs, run_quantised
 

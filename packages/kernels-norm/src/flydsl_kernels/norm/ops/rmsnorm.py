@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl_kernels.norm.ops.autograd import differentiable
+from flydsl.ext.arrays import differentiable
 from flydsl_kernels.norm.ops.normalise import Norm, run_norm
 
 __all__ = ["rmsnorm"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl_kernels.norm.ops.autograd import differentiable
+from flydsl.ext.arrays import differentiable
 from flydsl_kernels.norm.ops.softmax_rows import run_softmax
 
 __all__ = ["log_softmax", "softmax"]
