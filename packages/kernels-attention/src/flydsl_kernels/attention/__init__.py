@@ -7,14 +7,8 @@ are in `flydsl_rocdl.kernels`.
 
 from __future__ import annotations
 
-from flydsl_kernels.attention.ops import (
-    flash_attention,
-    fused_rope_kv_cache,
-    mla_decode,
-    paged_attention_decode,
-    qk_norm_rope_quant,
-    rope,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "flash_attention",
@@ -24,3 +18,33 @@ __all__ = [
     "qk_norm_rope_quant",
     "rope",
 ]
+
+if TYPE_CHECKING:
+    from flydsl_kernels.attention.ops import (
+        flash_attention,
+        fused_rope_kv_cache,
+        mla_decode,
+        paged_attention_decode,
+        qk_norm_rope_quant,
+        rope,
+    )
+
+# Where each name is: the plugin manager imports this package to list its operations, and nothing
+# else is needed for that.
+_PLACES = {
+    "flash_attention": "flydsl_kernels.attention.ops",
+    "fused_rope_kv_cache": "flydsl_kernels.attention.ops",
+    "mla_decode": "flydsl_kernels.attention.ops",
+    "paged_attention_decode": "flydsl_kernels.attention.ops",
+    "qk_norm_rope_quant": "flydsl_kernels.attention.ops",
+    "rope": "flydsl_kernels.attention.ops",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value

@@ -8,13 +8,8 @@ one, `rules` says which are legal, `device` has the kernel bodies, `ops` the pub
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
-
-from flydsl_kernels.gemm.ops import gemm, grouped_gemm
-from flydsl_kernels.gemm.plan import GemmConfig
-from flydsl_kernels.gemm.planning import Candidate, GemmChoice, plan_gemm
-from flydsl_kernels.gemm.problem import GemmProblem, Operand, Scaling
-from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight, preshuffle_b
 
 __all__ = [
     "Candidate",
@@ -40,17 +35,56 @@ if TYPE_CHECKING:
         compile_preshuffle_gemm,
         launch_gemm,
     )
-    from flydsl_kernels.gemm.device.rdna4.launch import compile_fp8_gemm
+    from flydsl_kernels.gemm.device.rdna4.launch import (
+        compile_fp8_gemm,
+    )
+    from flydsl_kernels.gemm.ops import (
+        gemm,
+        grouped_gemm,
+    )
+    from flydsl_kernels.gemm.plan import (
+        GemmConfig,
+    )
+    from flydsl_kernels.gemm.planning import (
+        Candidate,
+        GemmChoice,
+        plan_gemm,
+    )
+    from flydsl_kernels.gemm.problem import (
+        GemmProblem,
+        Operand,
+        Scaling,
+    )
+    from flydsl_rocdl.kernels.preshuffle import (
+        PreshuffledWeight,
+        preshuffle_b,
+    )
+
+# Where each name is: the plugin manager imports this package to list its operations, and nothing
+# else is needed for that.
+_PLACES = {
+    "gemm": "flydsl_kernels.gemm.ops",
+    "grouped_gemm": "flydsl_kernels.gemm.ops",
+    "GemmConfig": "flydsl_kernels.gemm.plan",
+    "Candidate": "flydsl_kernels.gemm.planning",
+    "GemmChoice": "flydsl_kernels.gemm.planning",
+    "plan_gemm": "flydsl_kernels.gemm.planning",
+    "GemmProblem": "flydsl_kernels.gemm.problem",
+    "Operand": "flydsl_kernels.gemm.problem",
+    "Scaling": "flydsl_kernels.gemm.problem",
+    "PreshuffledWeight": "flydsl_rocdl.kernels.preshuffle",
+    "preshuffle_b": "flydsl_rocdl.kernels.preshuffle",
+    "compile_mx_gemm": "flydsl_kernels.gemm.device.preshuffle.launch",
+    "compile_preshuffle_gemm": "flydsl_kernels.gemm.device.preshuffle.launch",
+    "launch_gemm": "flydsl_kernels.gemm.device.preshuffle.launch",
+    "compile_fp8_gemm": "flydsl_kernels.gemm.device.rdna4.launch",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Return a builder of a kernel, whose module imports the compiler."""
-    if name in ("compile_mx_gemm", "compile_preshuffle_gemm", "launch_gemm"):
-        from flydsl_kernels.gemm.device.preshuffle import launch
-
-        return getattr(launch, name)
-    if name == "compile_fp8_gemm":
-        from flydsl_kernels.gemm.device.rdna4.launch import compile_fp8_gemm
-
-        return compile_fp8_gemm
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a public name when it is asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value

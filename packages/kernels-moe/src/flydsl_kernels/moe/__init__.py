@@ -7,20 +7,8 @@ other families need too are in `flydsl_rocdl.kernels`.
 
 from __future__ import annotations
 
-from flydsl_kernels.moe.experts import ExpertWeights, prepare_experts
-from flydsl_kernels.moe.ops import (
-    Sorting,
-    fused_moe,
-    moe_gemm1,
-    moe_gemm2,
-    moe_permute,
-    moe_quantise,
-    moe_reduce,
-    moe_sort,
-    moe_unpermute,
-    topk_gating,
-)
-from flydsl_kernels.moe.plans import Activation
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "Activation",
@@ -37,3 +25,51 @@ __all__ = [
     "prepare_experts",
     "topk_gating",
 ]
+
+if TYPE_CHECKING:
+    from flydsl_kernels.moe.experts import (
+        ExpertWeights,
+        prepare_experts,
+    )
+    from flydsl_kernels.moe.ops import (
+        Sorting,
+        fused_moe,
+        moe_gemm1,
+        moe_gemm2,
+        moe_permute,
+        moe_quantise,
+        moe_reduce,
+        moe_sort,
+        moe_unpermute,
+        topk_gating,
+    )
+    from flydsl_kernels.moe.plans import (
+        Activation,
+    )
+
+# Where each name is: the plugin manager imports this package to list its operations, and nothing
+# else is needed for that.
+_PLACES = {
+    "ExpertWeights": "flydsl_kernels.moe.experts",
+    "prepare_experts": "flydsl_kernels.moe.experts",
+    "Sorting": "flydsl_kernels.moe.ops",
+    "fused_moe": "flydsl_kernels.moe.ops",
+    "moe_gemm1": "flydsl_kernels.moe.ops",
+    "moe_gemm2": "flydsl_kernels.moe.ops",
+    "moe_permute": "flydsl_kernels.moe.ops",
+    "moe_quantise": "flydsl_kernels.moe.ops",
+    "moe_reduce": "flydsl_kernels.moe.ops",
+    "moe_sort": "flydsl_kernels.moe.ops",
+    "moe_unpermute": "flydsl_kernels.moe.ops",
+    "topk_gating": "flydsl_kernels.moe.ops",
+    "Activation": "flydsl_kernels.moe.plans",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
