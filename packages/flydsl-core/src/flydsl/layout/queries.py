@@ -76,14 +76,24 @@ def _tiler_size(mode: Any) -> Leaf:
 
 
 def _reach(extents: list[tuple[Leaf, Leaf]]) -> Leaf:
-    """Return the number of integers between the lowest and highest value, both included."""
-    if any(isinstance(s, int) and s == 0 for s, _ in extents):
+    """Return the number of integers between the lowest and highest value, both included.
+
+    A run-time number has 64 bits unless it is an extent: neither products nor sums of 32 wrap.
+    """
+    if any(_is(s, 0) for s, _ in extents):
         return 0
+    steps = [(s, abs(d) if isinstance(d, int) else d) for s, d in extents]
+    moving = [(s, step) for s, step in steps if not (_is(s, 1) or _is(step, 0))]
+    if len(moving) == 1 and _is(moving[0][1], 1):
+        return moving[0][0]
     total: Leaf = 1
-    for s, d in extents:
-        step = abs(d) if isinstance(d, int) else d
-        total = leaf.add(total, leaf.product(leaf.sub(s, 1), step))
+    for s, step in moving:
+        total = leaf.add(total, leaf.widen(leaf.product(leaf.sub(s, 1), step)))
     return total
+
+
+def _is(x: Leaf, value: int) -> bool:
+    return isinstance(x, int) and x == value
 
 
 def coshape(x: object) -> IntTuple:
