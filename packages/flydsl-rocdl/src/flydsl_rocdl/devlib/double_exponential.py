@@ -19,6 +19,7 @@ from flydsl_rocdl.devlib.double_double import (
     total,
 )
 from flydsl_rocdl.devlib.source import Code, V
+from flydsl_rocdl.devlib.special_cases import power_cases
 
 __all__ = [
     "Power",
@@ -213,19 +214,7 @@ def pow_(c: Code) -> V:
     inside = c.abs(exponent.hi) < 800.0
     bounded = Pair(_clamped(c, exponent.hi, -800.0, 800.0), inside.where(exponent.lo, 0.0))
     out = exponential(c, bounded).rounded()
-    grows = y > 0.0
-    out = magnitude.eq(0.0).where(grows.where(0.0, c.value(_INF, "double")), out)
-    out = magnitude.eq(_INF).where(grows.where(c.value(_INF, "double"), 0.0), out)
-    whole = c.intrinsic("trunc", y).eq(y)
-    half = y * 0.5
-    odd = whole & (c.intrinsic("trunc", half).eq(half) ^ 1)
-    negative = x.cast("bitcast", "i64") < 0
-    out = (negative & odd).where(-out, out)
-    invalid = (x < 0.0) & (whole ^ 1) & (magnitude < _INF)
-    out = invalid.where(_NAN, out)
-    out = (x.is_nan() | y.is_nan()).where(_NAN, out)
-    one = x.eq(1.0) | y.eq(0.0) | (magnitude.eq(1.0) & c.abs(y).eq(_INF))
-    return one.where(1.0, out)
+    return power_cases(c, magnitude, out)
 
 
 def cbrt(c: Code) -> V:

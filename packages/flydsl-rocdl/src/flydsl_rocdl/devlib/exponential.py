@@ -8,6 +8,7 @@ work in f64 inside and round once.
 from __future__ import annotations
 
 from flydsl_rocdl.devlib.source import Code, V
+from flydsl_rocdl.devlib.special_cases import power_cases
 
 __all__ = [
     "acosh",
@@ -97,20 +98,7 @@ def pow_(c: Code) -> V:
     magnitude = c.abs(x)
     exponent = y.cast("fpext", "double") * _log2(c, magnitude.cast("fpext", "double"))
     out = _exp2(c, _clamp(c, exponent, 1000.0)).cast("fptrunc", "float")
-    # log2 above is meaningless for zero and infinity.
-    grows = y > 0.0
-    out = magnitude.eq(0.0).where(grows.where(0.0, c.value(_INF, "float")), out)
-    out = magnitude.eq(_INF).where(grows.where(c.value(_INF, "float"), 0.0), out)
-    whole = c.intrinsic("trunc", y).eq(y)
-    half = y * 0.5
-    odd = whole & (c.intrinsic("trunc", half).eq(half) ^ 1)
-    negative = x.cast("bitcast", "i32") < 0
-    out = (negative & odd).where(-out, out)
-    invalid = (x < 0.0) & (whole ^ 1) & (magnitude < _INF)
-    out = invalid.where(_NAN, out)
-    out = (x.is_nan() | y.is_nan()).where(_NAN, out)
-    one = x.eq(1.0) | y.eq(0.0) | (magnitude.eq(1.0) & c.abs(y).eq(_INF))
-    return one.where(1.0, out)
+    return power_cases(c, magnitude, out)
 
 
 def cbrt(c: Code) -> V:
