@@ -17,12 +17,6 @@ FN, FNUZ = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e4m3fnuz
 LIMITS = {FN: 448.0, FNUZ: 240.0}
 
 
-@pytest.fixture
-def gfx942():
-    with config.scope(FLYDSL_TARGET="gfx942"):
-        yield
-
-
 def exact(x, weight, cos, sin, size, eps=1e-6):
     """Return the result and a bound on the error of computing it in f32.
 

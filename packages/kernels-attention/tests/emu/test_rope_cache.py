@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from rotary_reference import BF16, tables
 
-from flydsl import config
 from flydsl.errors import UserValueError
 from flydsl_kernels.attention import fused_rope_kv_cache, rope
 
@@ -16,12 +15,6 @@ FNUZ = np.dtype(ml_dtypes.float8_e4m3fnuz)
 LIMITS = {FNUZ: 240.0, np.dtype(np.int8): 127.0}
 PAGES, PAGE, GROUPS, DIM, VALUES = 3, 16, 2, 64, 48
 SLOTS = np.array([3, -1, 17, 47, 40, 48, 2**33])
-
-
-@pytest.fixture
-def gfx942():
-    with config.scope(FLYDSL_TARGET="gfx942"):
-        yield
 
 
 def shapes(layout, kind):

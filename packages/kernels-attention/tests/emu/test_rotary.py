@@ -21,12 +21,6 @@ def arch(request):
         yield request.param
 
 
-@pytest.fixture
-def gfx942():
-    with config.scope(FLYDSL_TARGET="gfx942"):
-        yield
-
-
 @pytest.mark.parametrize("style", ["neox", "gptj"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize(

@@ -17,12 +17,19 @@ from flydsl_kernels.attention.device.decode_keys import (
     load_values,
     value_operands,
 )
-from flydsl_kernels.attention.device.decode_work import Work, key_range
+from flydsl_kernels.attention.device.decode_work import (
+    Work,
+    key_range,
+    own_part,
+    part_count,
+)
 from flydsl_kernels.attention.device.softmax import LEAST, largest_of
 from flydsl_rocdl.expr.access import amd_facts
 
-__all__ = ["DecodeArguments", "launch_decode", "multiply", "raised_rows"]
+__all__ = ["KINDS", "DecodeArguments", "deep_products", "launch_decode", "multiply", "raised_rows"]
 
+KINDS = {"bfloat16": fx.BFloat16, "float16": fx.Float16}
+"""Numeric classes of what products take, by name."""
 _LANES = 64
 _LIMIT = 8.0
 """Powers of two that weights may have before the reference follows the maximum."""
@@ -76,6 +83,12 @@ class Part:
     length: Any
     rows: list[Any]
     scale: Any
+
+
+def deep_products(operation: str) -> bool:
+    """Return whether the architecture has products of 16 rows and 32 k of 16-bit elements."""
+    known = {shape.intrinsic for shape in amd_facts(operation).matrix}
+    return "mfma.f32.16x16x32.bf16" in known
 
 
 def multiply(a: Any, b: Any, c: Any, plan: Any) -> Any:
@@ -313,12 +326,8 @@ def decode_kernel(
     """Compute one part of the keys of a sequence for a head of the cache."""
     slot, head = fx.block_idx.x, fx.block_idx.y
     problem = plan.problem
-    count = fx.rocdl.read_first_lane(work.starts[fx.Int32(work.lengths.shape)])
-    if slot < count:
-        sequence = fx.rocdl.read_first_lane(work.items[slot, 0])
-        number = fx.rocdl.read_first_lane(work.items[slot, 1])
-        size = fx.rocdl.read_first_lane(work.size[0])
-        length = fx.rocdl.read_first_lane(work.lengths[sequence])
+    if slot < part_count(work):
+        sequence, number, size, length = own_part(work, slot)
         begin, keys = key_range(length, problem.queries, a.left, plan.step, problem.window)
         thread = fx.thread_idx.x
         wave, lane = fx.rocdl.read_first_lane(thread // _LANES), thread % _LANES
@@ -345,11 +354,8 @@ def launch_decode(
     a: DecodeArguments, work: Work, problem: fx.Constexpr[DecodeProblem], stream: fx.Stream
 ) -> None:
     """Launch a workgroup for each part, head of the cache and share of its rows."""
-    facts = amd_facts("paged_attention_decode")
-    known = {shape.intrinsic for shape in facts.matrix}
-    plan = select_decode(problem, "mfma.f32.16x16x32.bf16" in known)
-    kinds = {"bfloat16": fx.BFloat16, "float16": fx.Float16}
+    plan = select_decode(problem, deep_products("paged_attention_decode"))
     heads = a.parts.shape[1]
-    decode_kernel(a, work, plan, kinds[problem.dtype]).launch(
+    decode_kernel(a, work, plan, KINDS[problem.dtype]).launch(
         grid=(work.items.shape[0], heads, plan.blocks), block=(WAVES * _LANES,), stream=stream
     )

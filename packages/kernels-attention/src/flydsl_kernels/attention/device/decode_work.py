@@ -13,7 +13,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.ext import coop
 
-__all__ = ["Work", "key_range", "launch_work"]
+__all__ = ["Work", "key_range", "launch_work", "own_part", "part_count"]
 
 _THREADS = 256
 
@@ -33,6 +33,22 @@ class Work(fx.Struct):
     starts: fx.Tensor
     items: fx.Tensor
     size: fx.Tensor
+
+
+def part_count(work: Work) -> Any:
+    """Return how many parts there are; uniform."""
+    return fx.rocdl.read_first_lane(work.starts[fx.Int32(work.lengths.shape)])
+
+
+def own_part(work: Work, slot: Any) -> tuple[Any, Any, Any, Any]:
+    """Return a part's sequence, its number there, the keys of a part and of the sequence; uniform.
+
+    `slot` is less than `part_count`.
+    """
+    sequence = fx.rocdl.read_first_lane(work.items[slot, 0])
+    number = fx.rocdl.read_first_lane(work.items[slot, 1])
+    size = fx.rocdl.read_first_lane(work.size[0])
+    return sequence, number, size, fx.rocdl.read_first_lane(work.lengths[sequence])
 
 
 @flyc.jit

@@ -24,11 +24,10 @@ from flydsl_kernels.attention.decoding import (
     LatentProblem,
     select_latent,
 )
-from flydsl_kernels.attention.device.decode import multiply, raised_rows
+from flydsl_kernels.attention.device.decode import KINDS, deep_products, multiply, raised_rows
 from flydsl_kernels.attention.device.decode_keys import exact16
-from flydsl_kernels.attention.device.decode_work import Work
+from flydsl_kernels.attention.device.decode_work import Work, own_part, part_count
 from flydsl_kernels.attention.device.softmax import LEAST, largest_of
-from flydsl_rocdl.expr.access import amd_facts
 
 __all__ = ["LatentArguments", "launch_latent"]
 
@@ -285,12 +284,8 @@ def latent_kernel(
 ) -> None:
     """Compute one part of the keys of a sequence."""
     slot = fx.block_idx.x
-    count = fx.rocdl.read_first_lane(work.starts[fx.Int32(work.lengths.shape)])
-    if slot < count:
-        sequence = fx.rocdl.read_first_lane(work.items[slot, 0])
-        number = fx.rocdl.read_first_lane(work.items[slot, 1])
-        size = fx.rocdl.read_first_lane(work.size[0])
-        length = fx.rocdl.read_first_lane(work.lengths[sequence])
+    if slot < part_count(work):
+        sequence, number, size, length = own_part(work, slot)
         thread = fx.thread_idx.x
         wave, lane = fx.rocdl.read_first_lane(thread // _LANES), thread % _LANES
         base = fx.block_idx.y * plan.block_rows + wave * (plan.columns * 16)
@@ -314,10 +309,7 @@ def launch_latent(
     a: LatentArguments, work: Work, problem: fx.Constexpr[LatentProblem], stream: fx.Stream
 ) -> None:
     """Launch a workgroup for each part and share of its rows."""
-    facts = amd_facts("mla_decode")
-    known = {shape.intrinsic for shape in facts.matrix}
-    plan = select_latent(problem, "mfma.f32.16x16x32.bf16" in known)
-    kinds = {"bfloat16": fx.BFloat16, "float16": fx.Float16}
-    latent_kernel(a, work, plan, kinds[problem.kind]).launch(
+    plan = select_latent(problem, deep_products("mla_decode"))
+    latent_kernel(a, work, plan, KINDS[problem.kind]).launch(
         grid=(work.items.shape[0], plan.blocks), block=(plan.waves * _LANES,), stream=stream
     )
