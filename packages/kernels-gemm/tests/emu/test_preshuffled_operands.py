@@ -46,9 +46,11 @@ def test_weights(kinds, gfx942):
 def test_what_does_not_fit_is_refused(gfx942):
     a, b = np.ones((4, 64), BF16), np.ones((32, 64), BF16)
     plain = preshuffle_b(b)
-    for options in ({"split_k": 2}, {"layout": "nn"}):
-        with pytest.raises(ConfigError, match="preshuffled"):
-            gemm(a, plain, **options)
+    with pytest.raises(ConfigError, match="no layout"):
+        gemm(a, plain, layout="nn")
+    small = preshuffle_b(np.ones((32, 64), np.int8), layout="int4_packed", dtype="int4")
+    with pytest.raises(ConfigError, match="four bits have no split_k"):
+        gemm(a, small, split_k=2)
     with pytest.raises(ConfigError, match="types"):
         gemm(a.astype(np.float16), plain)
     with pytest.raises(FlyDSLError, match="fit the weights"):
@@ -58,8 +60,20 @@ def test_what_does_not_fit_is_refused(gfx942):
         gemm(np.ones((4, 64), dtype_of("float8_e4m3fn")), rdna)
 
 
-@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
-def test_another_architecture_is_refused(arch):
-    weight = preshuffle_b(np.ones((32, 64), BF16))
-    with config.scope(FLYDSL_TARGET=arch), pytest.raises(ConfigError, match="do not read"):
-        gemm(np.ones((4, 64), BF16), weight)
+@pytest.mark.parametrize(
+    ("arch", "made", "match"),
+    [
+        ("gfx1100", ("float8_e4m3fn", {}), "gfx1100 do not read float8"),
+        ("gfx1201", ("float8_e4m3fnuz", {}), "gfx1201 do not read float8"),
+        ("gfx1201", ("bfloat16", {"arch": "gfx942"}), "another architecture"),
+        ("gfx1100", ("bfloat16", {"layout": "cdna5_16x16"}), "another layout"),
+        ("gfx950", ("float8_e4m3fn", {"layout": "rdna4_fp8"}), "another layout"),
+    ],
+)
+def test_another_architecture_is_refused(arch, made, match):
+    name, options = made
+    weight = preshuffle_b(np.ones((32, 64), dtype_of(name)), **options)
+    with config.scope(FLYDSL_TARGET=arch), pytest.raises(ConfigError, match=match) as caught:
+        gemm(np.ones((4, 64), dtype_of(name)), weight)
+    assert caught.value.allowed
+    assert caught.value.hint

@@ -11,14 +11,14 @@ With ``nl = n % 16``, ``n0 = n // 16``, offsets in elements (bytes where element
 layout              offset of element (n, k) in one matrix
 ==================  ================================================================================
 16x16               kp = 16 bytes of elements: ``((n0 K/4kp + k/4kp) 4 + k/kp % 4) 16 kp + nl kp +
-                    k % kp``; types of one and two bytes
+                    k % kp``; types of one and two bytes, on every architecture
 fp4_16lane          the same on bytes of two 4-bit codes, kp = 16 bytes
 fp4_16lane_gate_up  rows 0 to N/2 are gates, the rest what they gate: blocks of 16 rows of both take
                     turns
 int4_packed         blocks (N/16, K/64, 4, 16, 8 bytes): eight bytes are 16 k, in each word the
                     even nibbles are k to k+3 and the odd ones k+4 to k+7
 rdna4_fp8           blocks (N/16, K/16, 2, 16, 8): ``k % 16 // 8`` before n
-cdna5_16x16         blocks (N/16, bytes of K / 16, 16, 16 bytes)
+cdna5_16x16         blocks (N/16, bytes of K / 16, 16, 16 bytes): as ``16x16``, K in 16 bytes
 e8m0                scale bytes (row r, block s): ``[r//32][s//8][s%4][r%16][s//4%2][r//16%2]``
 e8m0_gate_up        the same with gate and gated row in one pair: ``[r%H//16][s//8][s%4][r%16]
                     [s//4%2][r//H]``, H = N/2
@@ -54,6 +54,7 @@ __all__ = [
 ]
 
 _CDNA = ("cdna3", "cdna4")
+_EVERY = (*_CDNA, "cdna5", "rdna3", "rdna4")
 _BITS: Mapping[str, int] = MappingProxyType(
     {
         "float16": 16,
@@ -132,7 +133,7 @@ def _table(*layouts: ShuffleLayout) -> Mapping[str, ShuffleLayout]:
 
 LAYOUTS: Mapping[str, ShuffleLayout] = _table(
     ShuffleLayout(
-        "16x16", (*_HALVES, "int8", *_OCP, *_FNUZ), _CDNA, (-1, 16), (-1, 4, 0), (0, 2, 3, 1, 4)
+        "16x16", (*_HALVES, "int8", *_OCP, *_FNUZ), _EVERY, (-1, 16), (-1, 4, 0), (0, 2, 3, 1, 4)
     ),
     ShuffleLayout(
         "fp4_16lane", ("float4_e2m1fn",), ("cdna4",), (-1, 16), (-1, 4, 16), (0, 2, 3, 1, 4)
@@ -180,12 +181,13 @@ def _check_arch(layout: ShuffleLayout, dtype: str, arch: str) -> None:
     flavour = facts.fp8
     wrong_flavour = (dtype in _FNUZ and flavour != "fnuz") or (dtype in _OCP and flavour != "ocp")
     if facts.family not in layout.families or wrong_flavour:
+        kinds = f"8-bit floats of the {flavour} kind" if flavour else "no 8-bit floats"
         raise ConfigError(
             f"kernels of {arch} do not read {dtype} in layout {layout.name!r}",
             code="FLY-C603",
             value=arch,
             allowed=", ".join(f.name for f in KNOWN.values() if f.family in layout.families),
-            hint=f"the 8-bit floats of {arch} are of the {flavour} kind" if wrong_flavour else "",
+            hint=f"{arch} has {kinds}" if wrong_flavour else "",
         )
 
 

@@ -194,7 +194,7 @@ def test_packed_codes_read_back() -> None:
         (lambda b: preshuffle_b(b[:24]), "FLY-C602"),
         (lambda b: preshuffle_b(b[:, :56]), "FLY-C602"),
         (lambda b: preshuffle_b(b[:0]), "FLY-C602"),
-        (lambda b: preshuffle_b(b, arch="gfx1201"), "FLY-C603"),
+        (lambda b: preshuffle_b(b, layout="cdna5_16x16", arch="gfx1201"), "FLY-C603"),
         (lambda b: preshuffle_b(b, dtype="float16"), "FLY-C601"),
         (lambda b: preshuffle_b(b.view(np.uint8)), "FLY-C601"),
         (lambda b: preshuffle_b(b, dtype="int4", layout="int4_packed"), "FLY-C601"),
@@ -203,7 +203,12 @@ def test_packed_codes_read_back() -> None:
         (preshuffle_scales, "FLY-C601"),
         (lambda b: PreshuffledWeight("16x16", "int8", 64, 128, b), "FLY-C602"),
         (lambda b: preshuffle_b(b).require(layout="int4_packed", arch="gfx942"), "FLY-C604"),
-        (lambda b: preshuffle_b(b).require(layout="16x16", arch="gfx1100"), "FLY-C603"),
+        (
+            lambda b: preshuffle_b(b, layout="cdna5_16x16").require(
+                layout="cdna5_16x16", arch="gfx1100"
+            ),
+            "FLY-C603",
+        ),
         (
             lambda b: preshuffle_b(b, arch="gfx942").require(layout="16x16", arch="gfx950"),
             "FLY-C604",

@@ -12,8 +12,18 @@ from typing import Any
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.gemm.problem import Operand
+from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
-__all__ = ["Matrix", "aligned", "as_matrix", "as_output", "as_stack", "broadcast", "stacked"]
+__all__ = [
+    "Matrix",
+    "aligned",
+    "as_matrix",
+    "as_output",
+    "as_stack",
+    "as_weights",
+    "broadcast",
+    "stacked",
+]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -127,6 +137,16 @@ def as_matrix(array: Any, transposed: bool, what: str) -> Matrix:
     if found.itemsize == 1:
         found = arrays.as_bytes(found)
     return Matrix(found, batch, count, rows, k, where)
+
+
+def as_weights(weight: PreshuffledWeight) -> Matrix:
+    """Return preshuffled weights as an operand (batch, N, stored k), without gaps."""
+    count = 1 if weight.batch is None else weight.batch
+    found = arrays.as_bytes(weight.data) if weight.data.itemsize == 1 else weight.data
+    found = aligned(found)
+    found = found.reshape(count, weight.n, -1)
+    where = Operand(True, 0, alignment(found, ()), weight.layout)
+    return Matrix(found, count, count, weight.n, weight.k, where)
 
 
 def broadcast(array: Any, shape: Sequence[int]) -> Any:

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
 
-__all__ = ["EpiloguePlan", "GemmConfig", "GemmPlan", "OperandPlan"]
+__all__ = ["WEIGHTS", "EpiloguePlan", "GemmConfig", "GemmPlan", "OperandPlan", "WeightOrder"]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightOrder:
+    """How a piece lies in memory: parts of all 16 columns, one part after the other.
+
+    Attributes:
+        parts: Parts of a piece.
+        part_bytes: Bytes of a part of one column.
+    """
+
+    parts: int
+    part_bytes: int
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of a piece of one column."""
+        return self.parts * self.part_bytes
+
+
+WEIGHTS: Mapping[str, WeightOrder] = MappingProxyType(
+    {
+        "16x16": WeightOrder(1, PIECE),
+        "cdna5_16x16": WeightOrder(1, PIECE),
+        "rdna4_fp8": WeightOrder(2, PIECE // 2),
+    }
+)
+"""Orders that fragments are made of, by the names of `flydsl_rocdl.kernels.preshuffle.LAYOUTS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +94,7 @@ class OperandPlan:
         transposing: Whether rows are contiguous in LDS too, and LDS reads transpose.
         near: Whether the matrix spans less than 2 GiB, so that offsets have 32 bits.
         tensor: Waves that share a tile's transfers by the tensor data mover; 0: it is not used.
+        order: How preshuffled weights are arranged; they go to registers, not through LDS.
     """
 
     rows: int
@@ -81,6 +112,7 @@ class OperandPlan:
     transposing: bool = False
     near: bool = False
     tensor: int = 0
+    order: str = ""
 
     @property
     def distance(self) -> int:
@@ -90,7 +122,7 @@ class OperandPlan:
     @property
     def pieces(self) -> int:
         """Pieces of LDS for the tile."""
-        return self.rows * self.distance
+        return 0 if self.order else self.rows * self.distance
 
     @property
     def pitch(self) -> int:

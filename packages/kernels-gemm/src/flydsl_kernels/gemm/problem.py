@@ -7,6 +7,7 @@ from math import gcd
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
+from flydsl_rocdl.kernels.preshuffle import LAYOUTS as ORDERS
 
 __all__ = [
     "ACTIVATIONS",
@@ -46,13 +47,23 @@ class Operand:
         k_major: Whether k is contiguous (for the result: whether columns are).
         leading: Elements from one row, or one k, to the next; 0 where they are adjacent.
         alignment: Largest power of two up to 16 that divides its address, in bytes.
+        order: How preshuffled weights are arranged, a key of
+            `flydsl_rocdl.kernels.preshuffle.LAYOUTS`; empty for a plain matrix.
     """
 
     k_major: bool = True
     leading: int = 0
     alignment: int = _WIDEST
+    order: str = ""
 
     def __post_init__(self) -> None:
+        if self.order and self.order not in ORDERS:
+            raise ConfigError(
+                "weights have no such order",
+                code="FLY-C911",
+                value=self.order,
+                allowed=", ".join(ORDERS),
+            )
         if self.alignment not in (1, 2, 4, 8, 16):
             raise ConfigError(
                 "an alignment is a power of two up to 16",
@@ -169,6 +180,7 @@ class GemmProblem:
                 hint="pad A and B with zeros, or use one scale per row",
             )  # fmt: skip
         self._check_output()
+        self._check_order()
 
     def _check_types(self) -> None:
         for name in (self.dtype, self.b_dtype):
@@ -202,6 +214,22 @@ class GemmProblem:
                 "only 8-bit results are divided by a scale", code="FLY-C916", value=self.out_dtype,
                 allowed="int8 and the 8-bit floats",
             )  # fmt: skip
+
+    def _check_order(self) -> None:
+        if self.a.order:
+            raise ConfigError(
+                "only B is rearranged", code="FLY-C911", value=self.a.order, allowed="Operand()",
+            )  # fmt: skip
+        if not self.b.order:
+            return
+        order = ORDERS[self.b.order]
+        if self.b_dtype not in order.dtypes:
+            raise ConfigError(
+                f"layout {order.name!r} is not for this element type", code="FLY-C915",
+                value=self.b_dtype, allowed=", ".join(order.dtypes),
+            )  # fmt: skip
+        if self.n and self.k:
+            order.parts(self.n, self.k, FORMATS[self.b_dtype].bytes * 8)
 
     @property
     def default_output(self) -> str:

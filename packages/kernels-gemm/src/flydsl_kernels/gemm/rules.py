@@ -10,10 +10,11 @@ from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
-from flydsl_kernels.gemm.plan import EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
+from flydsl_kernels.gemm.plan import WEIGHTS, EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
 from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
 from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.arch.memory import lds_transposes
+from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
 __all__ = ["REACH", "broken_rules", "derive", "lds_bytes", "registers", "sum_epilogue"]
 
@@ -72,7 +73,8 @@ def _spread(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Ge
 
 def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> GemmPlan:
     size = FORMATS[problem.dtype].bytes
-    spread = _spread(problem, facts, core, config)
+    order = problem.b.order
+    spread = 1 if order else _spread(problem, facts, core, config)
     a = OperandPlan(
         rows=config.tile_m,
         chunks=config.tile_k * size // PIECE,
@@ -95,10 +97,11 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         vector=problem.b_vector,
         spread=spread,
         interleaved=core.interleaved,
-        direct=config.direct and not _moves(facts) and _whole(problem.b, facts, core),
+        direct=config.direct and not (order or _moves(facts)) and _whole(problem.b, facts, core),
         tensor=_transferring(problem.b, facts, config),
         transposing=not problem.b.k_major and _transposes(facts, core),
         near=_near(problem.b, problem.n, problem.k, size),
+        order=order,
     )
     split = config.split_k > 1
     block = SCALE_BLOCK if problem.scaling.a == "block" else 0
@@ -133,7 +136,8 @@ def _moves(facts: ArchFacts) -> bool:
 
 def _transferring(operand: Operand, facts: ArchFacts, config: GemmConfig) -> int:
     """Return how many waves transfer an operand's tile by the tensor data mover."""
-    return config.waves if config.direct and _moves(facts) and operand.k_major else 0
+    there = config.direct and operand.k_major and not operand.order
+    return config.waves if there and _moves(facts) else 0
 
 
 def _transposes(facts: ArchFacts, core: MatrixCore) -> bool:
@@ -160,6 +164,8 @@ def broken_rules(
         if getattr(config, name) < 1:
             yield _Broken("FLY-C920", f"{name} is at least 1", getattr(config, name), "from 1 on")
             return
+    if problem.b.order:
+        yield from _order_rules(problem, facts)
     yield from _shape_rules(facts, core, config)
     yield from _k_rules(problem, core, config)
     yield from _cover_rules(problem, core, config)
@@ -168,6 +174,16 @@ def broken_rules(
         yield from _direct_rules(problem, facts, core, config)
     if config.streams:
         yield from _stream_rules(problem, config)
+
+
+def _order_rules(problem: GemmProblem, facts: ArchFacts) -> Iterator[_Broken]:
+    order = problem.b.order
+    if order not in WEIGHTS or facts.family not in LAYOUTS[order].families:
+        known = [name for name in WEIGHTS if facts.family in LAYOUTS[name].families]
+        yield _Broken(
+            "FLY-C927", f"{facts.name} multiplies weights in an order that it reads", order,
+            ", ".join(known) or "plain matrices",
+        )  # fmt: skip
 
 
 def _shape_rules(facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
@@ -210,7 +226,7 @@ def _cover_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> 
     size = FORMATS[problem.dtype].bytes
     threads = config.waves * core.wave
     sides = (("A", config.tile_m, problem.a.k_major), ("B", config.tile_n, problem.b.k_major))
-    for name, rows, k_major in sides:
+    for name, rows, k_major in sides[: _staged(problem)]:
         pieces = rows * (config.tile_k * size // PIECE)
         if pieces % threads and threads % max(1, pieces):
             yield _Broken(
@@ -226,10 +242,15 @@ def _cover_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> 
             )  # fmt: skip
 
 
+def _staged(problem: GemmProblem) -> int:
+    """Return how many operands go through LDS: preshuffled weights do not."""
+    return 1 if problem.b.order else 2
+
+
 def lds_bytes(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> int:
-    """Return the bytes of LDS: two tiles of each operand, with a gap after transferred rows."""
+    """Return the bytes of LDS: two tiles of an operand, with a gap after transferred rows."""
     row = config.tile_k * FORMATS[problem.dtype].bytes
-    sides = (config.tile_m, problem.a), (config.tile_n, problem.b)
+    sides = ((config.tile_m, problem.a), (config.tile_n, problem.b))[: _staged(problem)]
     gaps = [PIECE if _transferring(operand, facts, config) else 0 for _, operand in sides]
     return sum(2 * rows * (row + gap) for (rows, _), gap in zip(sides, gaps, strict=True))
 
@@ -243,9 +264,13 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
     sides = ((config.tile_m, problem.a), (config.tile_n, problem.b))
     staged = sum(
         rows * config.tile_k * size // (config.waves * core.wave) // 4
-        for rows, operand in sides
+        for rows, operand in sides[: _staged(problem)]
         if not (config.direct and operand.k_major)
     )
+    if problem.b.order:
+        # Of weights, the tile in use and the next one; of A, what one instruction takes.
+        held = 2 * tiles_n * (config.tile_k * size // core.step_bytes) * core.reads * 4
+        fragments = tiles_m * core.reads * 4 + held
     blocks = sums if problem.scaling.a == "block" else 0
     return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD
 
@@ -280,7 +305,9 @@ def _reaches(problem: GemmProblem, config: GemmConfig) -> Iterator[tuple[str, in
     for name, operand, rows, total in (
         ("A", problem.a, config.tile_m, problem.m), ("B", problem.b, config.tile_n, problem.n)
     ):  # fmt: skip
-        if operand.k_major:
+        if operand.order:
+            yield name, 16 * (problem.k + config.tile_k) * size
+        elif operand.k_major:
             yield name, (min(rows, total) * (operand.leading or problem.k) + config.tile_k) * size
         else:
             steps = min(config.tile_k, problem.k)
@@ -321,7 +348,7 @@ def _direct_rules(
             facts.name, "direct=False",
         )  # fmt: skip
     sides = (("A", problem.a, problem.a_vector), ("B", problem.b, problem.b_vector))
-    whole = [side for side in sides if _whole(side[1], facts, core)]
+    whole = [side for side in sides[: _staged(problem)] if _whole(side[1], facts, core)]
     for name, _, vector in whole:
         if vector < PIECE:
             yield _Broken(

@@ -14,10 +14,11 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl_kernels.gemm.device.block_scales import factors, scaled
 from flydsl_kernels.gemm.device.epilogue import Extras, Finish, corner, deliver
-from flydsl_kernels.gemm.device.multiply import fragment, multiply
+from flydsl_kernels.gemm.device.multiply import fragment, multiply, split_up
 from flydsl_kernels.gemm.device.order import spot
 from flydsl_kernels.gemm.device.staging import Operand, bring, fetch, place, start
 from flydsl_kernels.gemm.device.transfers import arrived, transfer
+from flydsl_kernels.gemm.device.weights import Blocks, Weights, load_fragments, opened
 from flydsl_kernels.gemm.plan import GemmPlan
 
 __all__ = ["accumulate", "compute", "joined", "launch_dense", "operands", "wave_of"]
@@ -57,17 +58,29 @@ def wave_of(plan: GemmPlan) -> Wave:
     )  # fmt: skip
 
 
-def product(plan: GemmPlan, a: Operand, b: Operand, wave: Wave, buffer: Any, acc: Any) -> Any:
-    """Multiply the tiles that are in LDS: returns the new sums."""
-    core = plan.core
+def product(
+    plan: GemmPlan, sides: tuple[Operand, Operand | Blocks], wave: Wave, buffer: Any, held: Any,
+    acc: Any,
+) -> Any:  # fmt: skip
+    """Multiply the tiles that are in LDS, or of B in registers (`held`): returns the new sums."""
+    core, (a, b) = plan.core, sides
     size = plan.a.pieces
     out = [list(row) for row in acc]
     for step in range(plan.a.row_bytes // core.step_bytes):
         rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
-        columns = [
-            fragment(core, b, wave.column + j * 16, step, buffer + size)
-            for j in range(plan.tiles_n)
-        ]
+        if isinstance(b, Blocks):
+            columns = [
+                split_up(core, held[at : at + core.reads])
+                for at in range(
+                    step * plan.tiles_n * core.reads, (step + 1) * plan.tiles_n * core.reads,
+                    core.reads,
+                )
+            ]  # fmt: skip
+        else:
+            columns = [
+                fragment(core, b, wave.column + j * 16, step, buffer + size)
+                for j in range(plan.tiles_n)
+            ]
         for call in range(core.calls):
             for i in range(plan.tiles_m):
                 for j in range(plan.tiles_n):
@@ -77,14 +90,15 @@ def product(plan: GemmPlan, a: Operand, b: Operand, wave: Wave, buffer: Any, acc
 
 @flyc.jit
 def accumulate(
-    plan: GemmPlan, a: Operand, b: Operand, begin: Any, wave: Wave, finish: Finish
+    plan: GemmPlan, a: Operand, b: Operand | Weights, begin: Any, wave: Wave, finish: Finish
 ) -> Any:
     """Return a wave's sums over the columns of A from `begin` to the operands' `k`."""
+    second = opened_side(plan, b, wave)
     size = plan.a.pieces
     both = size + plan.b.pieces
     tile_k = plan.a.tile_k
     pipe = fx.rocdl.pipeline()
-    sides = ((a, offsets_of(a), 0), (b, offsets_of(b), size))
+    sides = ((a, offsets_of(a), 0), (second, offsets_of(second), size))
     ahead = [first(operand, begin, offsets, at) for operand, offsets, at in sides]
     if fx.const_expr(plan.a.direct or plan.b.direct):
         pipe.commit()
@@ -98,6 +112,7 @@ def accumulate(
                 arrived()
             fx.rocdl.lds_barrier()
         there = both - here
+        held = ahead[1]
         ahead = [
             following(operand, k, offsets, there + at, items)
             for (operand, offsets, at), items in zip(sides, ahead, strict=True)
@@ -106,10 +121,10 @@ def accumulate(
             pipe.commit()
         if fx.const_expr(plan.block):
             rows, columns = factors(plan, finish, wave.m, wave.beside, k)
-            part = product(plan, a, b, wave, here, blank(plan, plan.core.integer))
+            part = product(plan, (a, second), wave, here, held, blank(plan, plan.core.integer))
             acc = scaled(acc, part, rows, columns)
         else:
-            acc = product(plan, a, b, wave, here, acc)
+            acc = product(plan, (a, second), wave, here, held, acc)
         here = there
     if fx.const_expr(plan.a.direct or plan.b.direct):
         # The last one, of a tile past the end, would arrive when LDS may be others' already.
@@ -119,13 +134,25 @@ def accumulate(
     return acc
 
 
-def offsets_of(operand: Operand) -> list[Any]:
-    """Return the offsets of the thread's items; a transfer needs none."""
-    return [] if operand.plan.tensor else start(operand)
+def opened_side(plan: GemmPlan, b: Operand | Weights, wave: Wave) -> Operand | Blocks:
+    """Return what a wave has of B: its blocks, if weights are preshuffled."""
+    if isinstance(b, Weights):
+        return opened(b, plan.core, wave.beside, plan.tiles_n)
+    return b
 
 
-def first(operand: Operand, k: Any, offsets: list[Any], at: int) -> list[Any]:
-    """Bring the first tile to LDS, and return what registers have of the second: none if direct."""
+def offsets_of(operand: Operand | Blocks) -> list[Any]:
+    """Return the offsets of the thread's items; a transfer, and weights, need none."""
+    return [] if isinstance(operand, Blocks) or operand.plan.tensor else start(operand)
+
+
+def first(operand: Operand | Blocks, k: Any, offsets: list[Any], at: int) -> list[Any]:
+    """Bring the first tile to LDS, and return what registers have of the second: none if direct.
+
+    Of weights, registers have the first one.
+    """
+    if isinstance(operand, Blocks):
+        return load_fragments(operand, k)
     if operand.plan.direct:
         bring(operand, k, offsets, fx.Int32(at))
         return []
@@ -136,8 +163,15 @@ def first(operand: Operand, k: Any, offsets: list[Any], at: int) -> list[Any]:
     return fetch(operand, k + operand.plan.tile_k, offsets)
 
 
-def following(operand: Operand, k: Any, offsets: list[Any], at: Any, items: list[Any]) -> list[Any]:
-    """Bring the tile after that of column `k` to LDS, and return what is loaded of the next."""
+def following(
+    operand: Operand | Blocks, k: Any, offsets: list[Any], at: Any, items: list[Any]
+) -> list[Any]:
+    """Bring the tile after that of column `k` to LDS, and return what is loaded of the next.
+
+    Weights of the tile after that of column `k` are loaded.
+    """
+    if isinstance(operand, Blocks):
+        return load_fragments(operand, k + operand.tile_k)
     tile_k = operand.plan.tile_k
     if operand.plan.direct:
         bring(operand, k + tile_k, offsets, at)
@@ -163,7 +197,7 @@ def operands(
     layers: tuple[Any, Any],
     corner: tuple[Any, Any],
     k: Any,
-) -> tuple[Operand, Operand]:
+) -> tuple[Operand, Operand | Weights]:
     """Return both operands of a workgroup's tile.
 
     Args:
@@ -175,16 +209,20 @@ def operands(
         k: Where the workgroup's columns of A end.
     """
     lds = fx.recast_iter(fx.Int128, fx.SharedAllocator().allocate(plan.lds_bytes, alignment=1024))
-    found = []
+    found: list[Any] = []
     for tensor, part, layer, first in zip((A, B), (plan.a, plan.b), layers, corner, strict=True):
         pointer = tensor.iter + fx.Int64(layer) * tensor.stride[0]
+        if part.order:
+            whole = fx.Int32(A.shape[2 if plan.a.k_major else 1])
+            found.append(Weights(part, pointer, first, fx.Int32(tensor.shape[1]), k, whole))
+            continue
         rows = fx.Int32(tensor.shape[1 if part.k_major else 2])
         found.append(Operand(part, pointer, tensor.stride[1], first, rows, k, lds))
     return found[0], found[1]
 
 
 def compute(
-    plan: GemmPlan, a: Operand, b: Operand, where: tuple[Any, Any, Any], finish: Finish
+    plan: GemmPlan, a: Operand, b: Operand | Weights, where: tuple[Any, Any, Any], finish: Finish
 ) -> None:
     """Multiply a workgroup's tile, finish it and store it.
 

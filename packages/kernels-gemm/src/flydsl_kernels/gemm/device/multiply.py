@@ -8,7 +8,7 @@ import flydsl.expr as fx
 from flydsl_kernels.gemm.device.staging import Operand, piece, turned
 from flydsl_kernels.gemm.instruction import MatrixCore
 
-__all__ = ["fragment", "multiply"]
+__all__ = ["fragment", "multiply", "split_up"]
 
 
 def fragment(core: MatrixCore, operand: Operand, row: Any, step: int, buffer: Any) -> list[Any]:
@@ -35,14 +35,24 @@ def fragment(core: MatrixCore, operand: Operand, row: Any, step: int, buffer: An
         piece(operand, row, first + read * core.groups + group, buffer)
         for read in range(core.reads)
     ]
+    return split_up(core, words)
+
+
+def split_up(core: MatrixCore, pieces: list[Any]) -> list[Any]:
+    """Return a lane's operands of one step, one for each instruction.
+
+    Args:
+        core: The instruction.
+        pieces: What the lane has of the step: vectors of four words.
+    """
     if core.calls > 1:
         each = core.bytes // 4
-        (vector,) = words
+        (vector,) = pieces
         return [
             _typed(core, vector.shuffle(vector, range(call * each, (call + 1) * each)))
             for call in range(core.calls)
         ]
-    return [_typed(core, _joined(words))]
+    return [_typed(core, _joined(pieces))]
 
 
 def _joined(vectors: list[Any]) -> Any:

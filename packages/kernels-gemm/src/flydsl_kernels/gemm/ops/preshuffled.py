@@ -12,12 +12,14 @@ from flydsl_kernels.gemm.arrays import address, as_output, broadcast
 from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.formats import FORMATS
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, apart, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type, run_gemm
+from flydsl_kernels.gemm.plan import WEIGHTS
 from flydsl_kernels.gemm.planning import facts_of
-from flydsl_kernels.gemm.problem import GemmProblem, Operand
+from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
 from flydsl_kernels.gemm.rules import sum_epilogue
+from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
-__all__ = ["check_options", "flat_of", "result_of", "run_preshuffled", "separately"]
+__all__ = ["check_layout", "check_options", "flat_of", "result_of", "run_preshuffled", "separately"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -32,39 +34,129 @@ _INPUTS = {
 _OUTPUTS = {"bfloat16": "bf16", "float16": "fp16", "float32": "f32"}
 _RDNA_OUTPUTS = ("bfloat16", "float32")
 _PASS_BYTES = 4096
+_OWN = ("cdna3", "cdna4")
+_RDNA_STEP = 32
 
 
 def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
     """Multiply by preshuffled weights; see `flydsl_kernels.gemm.gemm`.
 
+    On gfx942 and gfx950, and by weights in layout ``rdna4_fp8``, a kernel of its own multiplies;
+    everywhere else, and by parts of K, in a configuration of one's own, for batches of weights,
+    i32 results and scales of blocks it is the kernel of plain products, which reads weights
+    straight into registers.
+
     Args:
         a: (…, M, K) of bfloat16, float16, int8 or an 8-bit float.
-        weight: A `PreshuffledWeight` (N, K) of `a`'s type, or int4.
+        weight: A `PreshuffledWeight` of `a`'s type, or int4: (N, K), or (batch, N, K).
         request: The optional arguments.
 
     Raises:
         ConfigError: The weights are in another order or of another type than the kernels read, or
             an option that they do not have was given.
     """
-    check_options(request)
-    request, a = apart(request, a)
+    check_layout(request)
+    request, a, weight = apart(request, a, weight)
     facts = facts_of(arrays.target_of(a))
-    kind = _input(arrays.dtype_name(a), weight)
-    n, k = weight.n, weight.k
-    order = "int4_packed" if weight.dtype == "int4" else "16x16"
-    order = "rdna4_fp8" if kind == "fp8" and facts.family == "rdna4" else order
-    weight.require(layout=order, arch=facts.name)
-    if weight.batch is not None or int(a.shape[-1]) != k or a.ndim < 2:
+    dtype = arrays.dtype_name(a)
+    weight.require(layout=_order(weight, facts), arch=facts.name)
+    if int(a.shape[-1]) != weight.k or a.ndim < 2:
         raise UserValueError(
             "a does not fit the weights", code="FLY-U911", value=tuple(a.shape),
-            allowed=f"(M, {k}) and one matrix of weights",
+            allowed=f"(M, {weight.k}), or a batch of these",
         )  # fmt: skip
     arrays.check_same_library(weight.data, a, "b")
-    m = prod(int(extent) for extent in a.shape[:-1])
+    if request.scale_b is None:
+        request = replace(request, scale_b=weight.scales)
+    if request.out is None:
+        name = output_type(a, request)
+        asked = request.out_dtype is not None
+        name = "bfloat16" if name == "int32" and not asked else name
+        request = replace(request, out_dtype=name)
+    kind = _own_kernel(dtype, weight, request, facts)
+    if weight.batch is not None or (a.ndim == 2 and not kind):
+        return run_gemm(a, weight, request)
+    return _by_rows(a, weight, request, (kind, facts))
+
+
+def _order(weight: Any, facts: Any) -> str:
+    """Return the layout of weights that is needed: theirs, if the architecture reads it."""
+    if weight.dtype == "int4":
+        return "int4_packed"
+    known = weight.layout in WEIGHTS and facts.family in LAYOUTS[weight.layout].families
+    return str(weight.layout) if known else "16x16"
+
+
+def _own_kernel(dtype: str, weight: Any, request: Request, facts: Any) -> str:
+    """Return the types' name in the kernels for weights only; empty: that of plain products.
+
+    Raises:
+        ConfigError: Weights of four bits are asked for what only plain products have.
+    """
+    kind = _INPUTS.get((dtype, weight.dtype), "")
+    if dtype == weight.dtype and dtype.startswith("float8_e4m3"):
+        kind = "fp8"
+    blocks = request.scale_a is not None and request.scale_a.shape[-1:] == (
+        weight.k // SCALE_BLOCK,
+    )
+    asked = {
+        "config": request.config, "split_k": request.split_k, "batch": weight.batch,
+        "int32 result": True if request.out_dtype == "int32" else None,
+        "scales of blocks": True if blocks and request.scale_a.ndim > 1 else None,
+    }  # fmt: skip
+    more = {name: value for name, value in asked.items() if value is not None}
+    if weight.dtype == "int4":
+        for name, value in more.items():
+            raise ConfigError(
+                f"products with preshuffled weights of four bits have no {name}", code="FLY-C917",
+                value=value, hint="compile_preshuffle_gemm takes the tile",
+            )  # fmt: skip
+        if not kind:
+            raise ConfigError(
+                "no kernel multiplies these types by preshuffled weights", code="FLY-C917",
+                value=f"{dtype} x {weight.dtype}", allowed="bfloat16, float16 and int8 x int4",
+            )  # fmt: skip
+    own = facts.family in _OWN or (weight.layout == "rdna4_fp8" and weight.k % _RDNA_STEP == 0)
+    return kind if own and not more else ""
+
+
+def _by_rows(a: Any, weight: Any, request: Request, how: tuple[str, Any]) -> Any:
+    """Multiply all rows of a batch by the same weights."""
+    lead = tuple(int(extent) for extent in a.shape[:-1])
+    m, n, k = prod(lead), weight.n, weight.k
+    rows = a.reshape(m, k)
+    found = request.out
+    if found is not None:
+        arrays.check_same_library(found, a, "out")
+        arrays.check_shape(found, (*lead, n), "out")
+        arrays.check_writable(found, "out")
+        found = found.reshape(m, n)
+        if not arrays.shares_memory(found, request.out):
+            found = arrays.empty((m, n), arrays.dtype_name(request.out), a)
+
+    def whole(array: Any, last: tuple[int, ...]) -> Any:
+        same = array is not None and tuple(array.shape) == (*lead, *last)
+        return array.reshape(m, *last) if same else array
+
+    flat = replace(
+        request, out=found, residual=whole(request.residual, (n,)),
+        scale_a=whole(request.scale_a, ()), scale_out=whole(request.scale_out, ()),
+    )  # fmt: skip
+    result = _one(rows, weight, flat, how) if how[0] else run_gemm(rows, weight, flat)
+    if request.out is None:
+        return result.reshape(*lead, n)
+    if not arrays.shares_memory(result, request.out):
+        request.out[...] = result.reshape(*lead, n)
+    return request.out
+
+
+def _one(a: Any, weight: Any, request: Request, how: tuple[str, Any]) -> Any:
+    """Multiply a matrix by the kernels for weights only."""
+    m, n, k = int(a.shape[0]), weight.n, weight.k
     name = output_type(a, request)
-    name = "bfloat16" if name == "int32" and request.out is None else name
-    scale_b = weight.scales if request.scale_b is None else request.scale_b
-    own = Request(None, scale_a=request.scale_a, scale_b=scale_b, scale_out=request.scale_out)
+    own = Request(
+        None, scale_a=request.scale_a, scale_b=request.scale_b, scale_out=request.scale_out
+    )
     scaling, scales = scales_of(a, own, (1, m, n, k))
     problem = GemmProblem(
         m, n, k, arrays.dtype_name(a), "", name, 1, Operand(), Operand(), Operand(), scaling,
@@ -72,7 +164,7 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
     )  # fmt: skip
     result = result_of(a, n, name, request)
     if m:
-        _run((a, weight, result), problem, request, scales, (kind, facts))
+        _run((a, weight, result), problem, request, scales, how)
     return result
 
 
@@ -87,35 +179,32 @@ def result_of(a: Any, n: int, dtype: str, request: Request) -> Any:
     return request.out
 
 
+def check_layout(request: Request) -> None:
+    """Check that the operands are (M, K) and (N, K).
+
+    Raises:
+        ConfigError: Another layout was asked for.
+    """
+    if request.layout != "nt":
+        raise ConfigError(
+            "products with preshuffled weights have no layout", code="FLY-C917",
+            value=request.layout, allowed="nt", hint="a is (M, K), a view of any strides",
+        )  # fmt: skip
+
+
 def check_options(request: Request) -> None:
-    """Check that no option was given that products with preshuffled weights do not have.
+    """Check that no option was given that products with scaled weights do not have.
 
     Raises:
         ConfigError: One was.
     """
-    for what, given in (
-        ("config", request.config), ("split_k", request.split_k),
-        ("layout", None if request.layout == "nt" else request.layout),
-    ):  # fmt: skip
+    check_layout(request)
+    for what, given in (("config", request.config), ("split_k", request.split_k)):
         if given is not None:
             raise ConfigError(
                 f"products with preshuffled weights have no {what}", code="FLY-C917", value=given,
-                hint="compile_preshuffle_gemm takes the tile",
+                hint="launch_gemm takes the tile",
             )  # fmt: skip
-
-
-def _input(dtype: str, weight: Any) -> str:
-    """Return the kernel's name of the operands' types."""
-    found = _INPUTS.get((dtype, weight.dtype), "")
-    if dtype == weight.dtype and dtype.startswith("float8_e4m3"):
-        found = "fp8"
-    if not found:
-        raise ConfigError(
-            "no kernel multiplies these types by preshuffled weights", code="FLY-C917",
-            value=f"{dtype} x {weight.dtype}",
-            allowed="equal types of bfloat16, float16, int8 and float8_e4m3, and weights of int4",
-        )  # fmt: skip
-    return found
 
 
 def _tile(problem: GemmProblem, units: int, paired: bool) -> tuple[int, int, int]:
@@ -181,18 +270,13 @@ def _run_rdna4(
     stream: Any,
 ) -> None:  # fmt: skip
     from flydsl_kernels.gemm.device.rdna4.kernel import rdna4_launcher
-    from flydsl_kernels.gemm.device.rdna4.plan import STEP, Rdna4Plan
+    from flydsl_kernels.gemm.device.rdna4.plan import Rdna4Plan
 
     _, out, steps = how
-    if problem.k % STEP:
-        raise ConfigError(
-            "K of products with preshuffled weights is in whole steps", code="FLY-C917",
-            value=problem.k, allowed=f"multiples of {STEP}",
-        )  # fmt: skip
     m, n, units = problem.m, problem.n, figures_of(facts.family).units
     tile_m = 16 if m <= 16 else 32 if m <= 256 else 64
     tile_n = 128
-    while tile_n > STEP and -(-m // tile_m) * -(-n // tile_n) < units:
+    while tile_n > _RDNA_STEP and -(-m // tile_m) * -(-n // tile_n) < units:
         tile_n //= 2
     plan = Rdna4Plan(n, problem.k, tile_m, tile_n, out_dtype=out, epilogue=steps)
     rdna4_launcher(plan)(*operands, m, stream)

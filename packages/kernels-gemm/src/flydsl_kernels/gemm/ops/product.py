@@ -7,7 +7,7 @@ from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.ext import arrays
-from flydsl_kernels.gemm.arrays import Matrix, as_matrix, as_output, stacked
+from flydsl_kernels.gemm.arrays import Matrix, as_matrix, as_output, as_weights, stacked
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import facts_of, plan_gemm
@@ -18,6 +18,7 @@ from flydsl_kernels.gemm.problem import (
     default_output,
 )
 from flydsl_kernels.gemm.rules import derive, sum_epilogue
+from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = ["Request", "apart", "output_type", "run_gemm"]
 
@@ -55,7 +56,7 @@ class _Given:
 
 
 def run_gemm(a: Any, b: Any, request: Request) -> Any:
-    """Multiply; see `flydsl_kernels.gemm.gemm`."""
+    """Multiply by a matrix or by preshuffled weights; see `flydsl_kernels.gemm.gemm`."""
     request, a, b = apart(request, a, b)
     given = _given(a, b, request)
     if 0 in given.result.shape:
@@ -88,6 +89,8 @@ def apart(request: Request, *operands: Any) -> tuple[Any, ...]:
     torch = arrays.is_torch(out)
 
     def one(array: Any, in_place: bool = False) -> Any:
+        if isinstance(array, PreshuffledWeight):
+            return replace(array, data=one(array.data), scales=one(array.scales))
         if array is None or arrays.is_torch(array) != torch:
             return array  # what is wrong about it is said where it is checked
         return arrays.apart(array, out, in_place=in_place)
@@ -143,9 +146,11 @@ def _given(a: Any, b: Any, request: Request) -> _Given:
         raise UserValueError(
             "no such layout", code="FLY-C912", value=request.layout, allowed=", ".join(LAYOUTS)
         )
-    arrays.check_same_library(b, a, "b")
+    weight = b if isinstance(b, PreshuffledWeight) else None
+    arrays.check_same_library(b if weight is None else weight.data, a, "b")
     first = as_matrix(a, request.layout[0] == "t", "a")
-    second = as_matrix(b, request.layout[1] == "n", "b")
+    second = as_matrix(b, request.layout[1] == "n", "b") if weight is None else as_weights(weight)
+    b_dtype = arrays.dtype_name(b) if weight is None else weight.dtype
     if first.k != second.k:
         raise UserValueError(
             "a and b have different numbers of k", code="FLY-U911", value=second.k,
@@ -162,7 +167,7 @@ def _given(a: Any, b: Any, request: Request) -> _Given:
     m, n = first.rows, second.rows
     scaling, scales = scales_of(a, request, (batch, m, n, first.k))
     problem = GemmProblem(
-        m, n, first.k, arrays.dtype_name(a), arrays.dtype_name(b),
+        m, n, first.k, arrays.dtype_name(a), b_dtype,
         _output_type(request), batch, first.where, second.where, Operand(), scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
@@ -198,11 +203,16 @@ def _with_results(
     a: Any, b: Any, problem: GemmProblem, operands: tuple[Matrix, Matrix], request: Request,
     scales: tuple[Any, Any, Any],
 ) -> _Given:  # fmt: skip
-    batches = [
-        (matrix.stacked == problem.batch, array.ndim)
-        for matrix, array in zip(operands, (a, b), strict=True)
-    ]
-    outer = tuple((a if batches[0] >= batches[1] else b).shape[:-2])
+    if isinstance(b, PreshuffledWeight):
+        outer = tuple(a.shape[:-2])
+        if operands[0].stacked != problem.batch or (a.ndim == 2 and b.batch is not None):
+            outer = (problem.batch,)
+    else:
+        batches = [
+            (matrix.stacked == problem.batch, array.ndim)
+            for matrix, array in zip(operands, (a, b), strict=True)
+        ]
+        outer = tuple((a if batches[0] >= batches[1] else b).shape[:-2])
     shape = (*outer, problem.m, problem.n)
     whole = (problem.batch, problem.m, problem.n)
     if request.out is None:

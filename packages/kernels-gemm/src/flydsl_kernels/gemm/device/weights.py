@@ -1,0 +1,141 @@
+"""Preshuffled weights on their way from global memory straight to fragments.
+
+Every order in `flydsl_kernels.gemm.plan.WEIGHTS` has blocks of 16 columns of B, and in a block
+piece after piece: what 16 bytes of k of A meet, of all 16 columns. A lane loads its column's part
+of a piece; lane groups have pieces in turn, as those of A's rows in LDS. So neighbouring lanes read
+neighbouring memory, a whole wave one run of it, and nothing is rearranged on the way.
+
+Blocks have a descriptor each, which ends where the workgroup's columns of A do. What is past it,
+and blocks past the last column, become zeros and cost no memory traffic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import flydsl.expr as fx
+from flydsl_kernels.gemm.device.staging import natural_row
+from flydsl_kernels.gemm.device.windows import wide
+from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
+from flydsl_kernels.gemm.plan import WEIGHTS, OperandPlan, WeightOrder
+from flydsl_rocdl.kernels.word_buffers import WordBuffer
+
+__all__ = ["Blocks", "Weights", "load_fragments", "opened"]
+
+__flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
+
+_SIDE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Preshuffled weights in a kernel; run-time values are those of its workgroup.
+
+    Attributes:
+        plan: The compile-time part.
+        pointer: Start of the matrix.
+        first: The tile's first column of B.
+        rows: Columns of B.
+        k: Columns of A, where the workgroup's part of them ends.
+        whole: All columns of A.
+    """
+
+    plan: OperandPlan
+    pointer: Any
+    first: Any
+    rows: Any
+    k: Any
+    whole: Any
+
+    def moved(self, tensor: Any, layer: Any, first: Any, k: Any) -> Weights:
+        """Return the weights of another tile: of a layer of `tensor`, from a column on, to `k`."""
+        pointer = tensor.iter + wide(layer) * tensor.stride[0]
+        return replace(self, pointer=pointer, first=first, k=k)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A wave's blocks of 16 columns.
+
+    Attributes:
+        order: How pieces lie in memory.
+        buffers: Memory of each block.
+        lane: The lane's byte offset in a block.
+        steps: Steps of a tile along k.
+        reads: Pieces of a step that a lane loads.
+        groups: Lane groups, which have pieces in turn.
+        element_bytes: Bytes of an element of A.
+        tile_k: Columns of A in a tile.
+    """
+
+    order: WeightOrder
+    buffers: tuple[WordBuffer, ...]
+    lane: Any
+    steps: int
+    reads: int
+    groups: int
+    element_bytes: int
+    tile_k: int
+
+
+def opened(weights: Weights, core: MatrixCore, beside: Any, tiles: int) -> Blocks:
+    """Return the blocks of a wave.
+
+    Args:
+        weights: The weights.
+        core: The instruction.
+        beside: The wave's first column within the tile.
+        tiles: Blocks that it has.
+    """
+    plan = weights.plan
+    order = WEIGHTS[plan.order]
+    column = weights.first + beside
+    per_k = _SIDE * order.piece_bytes * plan.element_bytes
+    pitch = wide(weights.whole) * per_k // PIECE
+    extent = fx.max(weights.k, fx.Int32(0)) * (per_k // PIECE)
+    start = fx.recast_iter(fx.Int8, weights.pointer) + wide(column // _SIDE) * pitch
+    buffers = []
+    for tile in range(tiles):
+        there = column + tile * _SIDE < weights.rows
+        size = there.select(extent, fx.Int32(0))
+        buffers.append(WordBuffer.of(start + pitch * tile, size))
+    thread = fx.thread_idx.x % core.wave
+    lane = natural_row(plan, thread % _SIDE) * order.part_bytes
+    if core.groups > 1:
+        lane = lane + thread // _SIDE * (_SIDE * order.piece_bytes)
+    return Blocks(
+        order, tuple(buffers), lane, plan.row_bytes // core.step_bytes, core.reads, core.groups,
+        plan.element_bytes, plan.tile_k,
+    )  # fmt: skip
+
+
+def load_fragments(blocks: Blocks, k: Any) -> list[Any]:
+    """Load a lane's pieces of the tile at column `k` of A, of each step and each block.
+
+    Returns:
+        For every step, of every block, its pieces: vectors of Int32.
+    """
+    order, size = blocks.order, blocks.element_bytes
+    at = blocks.lane + k * (_SIDE * order.piece_bytes * size // PIECE)
+    found = []
+    for step in range(blocks.steps):
+        for buffer in blocks.buffers:
+            for read in range(blocks.reads):
+                piece = (step * blocks.reads + read) * blocks.groups
+                first = piece * _SIDE * order.piece_bytes
+                found.append(_piece(order, buffer, at + first))
+    return found
+
+
+def _piece(order: WeightOrder, buffer: WordBuffer, at: Any) -> Any:
+    """Load a piece, part by part."""
+    words = order.part_bytes // 4
+    parts = [
+        buffer.load(at + part * _SIDE * order.part_bytes, words=words)
+        for part in range(order.parts)
+    ]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [a.shuffle(b, range(2 * a.numel)) for a, b in pairs]
+    return parts[0]
