@@ -3,6 +3,7 @@
 * `coop`: reductions, scans and broadcasts of a warp or block (``fx.coop``).
 * `philox`: random numbers from counters (``fx.random``, also ``flydsl.ext.random``).
 * `activation`: sigmoid, SiLU, SwiGLU, GELU and their relatives.
+* `arguments`: checks of the arguments of ready operations, for kernel families.
 * `arrays`: NumPy arrays and PyTorch tensors through one set of functions, for kernel families.
 * `torch_ops`: launchers and functions as operators of PyTorch, for ``torch.compile``, autograd and
   export. The only module of the core that imports torch.
@@ -12,7 +13,7 @@ An extension is a module here that imports the core's public interface and nothi
 
 from __future__ import annotations
 
-__all__ = ["activation", "arrays", "coop", "philox", "random", "torch_ops"]
+__all__ = ["activation", "arguments", "arrays", "coop", "philox", "random", "torch_ops"]
 
 
 def __getattr__(name: str) -> object:

@@ -25,6 +25,7 @@ __all__ = [
     "dtype_name",
     "empty",
     "is_torch",
+    "overlap",
     "shares_memory",
     "strides",
     "target_of",
@@ -32,8 +33,12 @@ __all__ = [
 ]
 
 
-def is_torch(array: Any) -> bool:
+def is_torch(array: Any, what: str = "this") -> bool:
     """Return whether `array` is a PyTorch tensor; else it has to be a NumPy array.
+
+    Args:
+        array: The argument.
+        what: Its name in the error.
 
     Raises:
         UserTypeError: It is neither.
@@ -44,7 +49,7 @@ def is_torch(array: Any) -> bool:
     if numpy is not None and isinstance(array, numpy.ndarray):
         return False
     raise UserTypeError(
-        "this is neither a NumPy array nor a PyTorch tensor",
+        f"{what} is neither a NumPy array nor a PyTorch tensor",
         code="FLY-U540",
         value=type(array).__name__,
         allowed="numpy.ndarray, torch.Tensor",
@@ -83,7 +88,8 @@ def check_same_library(array: Any, like: Any, what: str) -> None:
     Raises:
         UserTypeError: It is of another library, or on another device.
     """
-    if is_torch(array) != is_torch(like) or (is_torch(like) and array.device != like.device):
+    torch = is_torch(like)
+    if is_torch(array, what) != torch or (torch and array.device != like.device):
         raise UserTypeError(
             f"{what} is of another array library, or on another device, than the input",
             code="FLY-U541",
@@ -193,6 +199,54 @@ def _span(array: Any) -> tuple[int, int]:
     return start + low * array.itemsize, start + high * array.itemsize
 
 
+_MOST_STEPS = 2000
+"""Of the search for a common byte; what is not decided by then counts as common."""
+
+
+def overlap(first: Any, second: Any) -> bool:
+    """Return whether two arrays of one library have a byte in common.
+
+    Interleaved arrays, such as columns of one matrix, have none: addresses are sums of multiples
+    of the strides, and a search decides whether one of the first array is one of the second.
+    """
+    (start, end), (low, high) = _span(first), _span(second)
+    if start >= high or low >= end or start == end or low == high:
+        return False
+    terms = [(1, int(first.itemsize) - 1), (1, int(second.itemsize) - 1)]
+    for array in (first, second):
+        for step, extent in zip(strides(array), array.shape, strict=True):
+            if step and extent > 1:
+                terms.append((abs(step) * int(array.itemsize), int(extent) - 1))
+    # A byte start + x is high - 1 - y, where x and y are sums of 0 to n times each step.
+    return _reaches(_merged(terms), high - 1 - start, [_MOST_STEPS])
+
+
+def _merged(terms: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return fewer steps with the same sums, largest first: small ones fill gaps of large ones."""
+    found: list[tuple[int, int]] = []
+    for step, most in sorted(terms):
+        if found and step % found[-1][0] == 0 and found[-1][1] >= step // found[-1][0] - 1:
+            small, count = found[-1]
+            found[-1] = small, count + most * (step // small)
+        else:
+            found.append((step, most))
+    return found[::-1]
+
+
+def _reaches(terms: Sequence[tuple[int, int]], total: int, left: list[int]) -> bool:
+    """Return whether 0 to n times every step can add up to a total; True when out of patience."""
+    left[0] -= 1
+    if not terms or left[0] < 0:
+        return left[0] < 0 or total == 0
+    (step, most), rest = terms[0], terms[1:]
+    others = sum(size * count for size, count in rest)
+    least = max(0, -((others - total) // step))
+    return any(
+        _reaches(rest, total - count * step, left)
+        for count in range(least, min(most, total // step) + 1)
+    )
+
+
 def apart(source: Any, out: Any, *, in_place: bool = False) -> Any:
     """Return an array that a kernel may read while it writes to another one.
 
@@ -202,13 +256,12 @@ def apart(source: Any, out: Any, *, in_place: bool = False) -> Any:
         in_place: Whether the kernel reads an element before it writes the same one of `out`.
 
     Returns:
-        `source`, or a copy of it if both lie in the same stretch of memory; with `in_place` not
-        if they are the same elements in the same order.
+        `source`, or a copy of it if both have memory in common; with `in_place` not if they are
+        the same elements in the same order.
     """
-    (first, last), (start, end) = _span(source), _span(out)
-    if first >= end or start >= last:
+    if not overlap(source, out):
         return source
-    same = first == start and tuple(source.shape) == tuple(out.shape)
+    same = shares_memory(source, out) and tuple(source.shape) == tuple(out.shape)
     if in_place and same and strides(source) == strides(out) and source.itemsize == out.itemsize:
         return source
     return source.detach().clone() if is_torch(source) else source.copy()

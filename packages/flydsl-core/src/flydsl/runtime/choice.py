@@ -96,10 +96,27 @@ def _placed(info: RuntimeInfo, device: int) -> Placement:
     return Placement(info, runtime, device)
 
 
-def _no_runtime(what: str) -> TargetError:
+def _advice(kind: str) -> str:
+    """Return what to do where nothing serves tensors of a kind of device; empty: no tensors."""
+    if kind == "meta":
+        return (
+            "meta tensors have shapes but no elements: pass tensors with memory; to follow shapes "
+            "only, call an operator (flydsl.ext.torch_ops, and operations of kernel families), or "
+            "name the target with FLYDSL_TARGET and set FLYDSL_COMPILE_ONLY=1"
+        )
+    if kind in ("", "cpu"):
+        return "for host tensors install an emulator, for example: pip install flydsl-emu"
+    served = sorted({device for info in _announced() for device in info.device_types})
+    return (
+        f"move the tensors to a device that is served ({', '.join(served) or 'none is'}), or "
+        f"install a plugin whose runtime serves {kind}"
+    )
+
+
+def _no_runtime(what: str, kind: str = "") -> TargetError:
     failed = plugin_manager().failed()
     hints = [f"{record.owner} failed to import: {record.error!r}" for record in failed]
-    hints.append("for host tensors install an emulator, for example: pip install flydsl-emu")
+    hints.append(_advice(kind))
     return TargetError(
         f"no installed device runtime {what}",
         code="FLY-T451",
@@ -149,7 +166,7 @@ def choose_placement(devices: Iterable[str], object_format: str = "") -> Placeme
     fitting = [i for i in serving if not object_format or object_format in i.formats]
     if not fitting:
         loads = f" and loads {object_format} code" if serving else ""
-        raise _no_runtime(f"serves {kind} tensors{loads}")
+        raise _no_runtime(f"serves {kind} tensors{loads}", kind)
     requested = _requested()
     for info in fitting:
         if requested is not None and info.name == requested[0]:

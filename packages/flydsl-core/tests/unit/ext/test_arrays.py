@@ -125,3 +125,50 @@ def test_results_may_be_written():
         with pytest.raises(UserValueError, match="same memory") as caught:
             arrays.check_writable(bad, "out")
         assert caught.value.code == "FLY-U546"
+
+
+def _random_view(random, memory):
+    """Return a window of some memory with any extents and strides, of some type."""
+    kind = np.dtype(random.choice([np.uint8, np.int16, np.int32]))
+    while True:
+        shape = [int(random.integers(0, 6)) for _ in range(random.integers(1, 4))]
+        steps = [kind.itemsize * int(random.integers(-12, 13)) for _ in shape]
+        reach = [step * (extent - 1) for step, extent in zip(steps, shape, strict=True) if extent]
+        low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + kind.itemsize
+        if high - low <= memory.nbytes:
+            break
+    offset = int(random.integers(0, memory.nbytes - (high - low) + 1)) - low
+    return np.ndarray(shape, kind, memory, offset, steps)
+
+
+def test_arrays_have_a_byte_in_common_where_numpy_says_so():
+    random, memory = np.random.default_rng(), np.zeros(400, np.uint8)
+    found = set()
+    for _ in range(3000):
+        first, second = _random_view(random, memory), _random_view(random, memory)
+        common = np.shares_memory(first, second)
+        assert arrays.overlap(first, second) == common, (first.strides, second.strides)
+        found.add(common)
+    assert found == {False, True}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_interleaved_arrays_have_nothing_in_common(which):
+    array = _both()[which]
+    for first, second, common in (
+        (array[:, :2], array[:, 2:], False), (array[::2], array[1::2], False),
+        (array[:, ::2], array[:, 1::2], False), (array[:, :3], array[:, 2:], True),
+        (array[1:1], array, False), (array.T, array[2:], True),
+    ):  # fmt: skip
+        assert arrays.overlap(first, second) == common
+        assert arrays.overlap(second, first) == common
+    assert arrays.shares_memory(arrays.apart(array[:, :2], array[:, 2:]), array)
+
+
+def test_a_search_without_end_counts_as_common():
+    # 997 x + 1009 y + 1013 z + 1019 u reaches most sums in very many ways, and some in none.
+    memory = np.zeros(1, np.uint8)
+    steps = (997, 1009, 1013, 1019)
+    first = np.lib.stride_tricks.as_strided(memory, (1000,) * 4, steps)
+    second = np.lib.stride_tricks.as_strided(memory, (1000,) * 4, tuple(2 * s for s in steps))
+    assert arrays.overlap(first, second)

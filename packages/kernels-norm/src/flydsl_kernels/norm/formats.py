@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import as_integer, element_type
 from flydsl.ext.arrays import target_of
 
 __all__ = ["LIMITS", "QuantFormat"]
@@ -26,15 +27,16 @@ class QuantFormat:
     """How results are quantised.
 
     Attributes:
-        dtype: ``int8``, ``float8_e4m3fn``, ``float8_e4m3fnuz``, or ``float8_e4m3``: the one of the
-            two that the target converts to with an instruction (FNUZ on gfx942), FN where it has
-            none.
+        dtype: By name, or as NumPy or PyTorch have it: ``int8``, ``float8_e4m3fn``,
+            ``float8_e4m3fnuz``, or ``float8_e4m3``: the one of the two that the target converts to
+            with an instruction (FNUZ on gfx942), FN where it has none.
         group: Elements of a row that share a scale: 0 for all of them, or 128 (the last group of a
             row may be shorter).
         scale_dtype: ``float32``, or ``float8_e8m0fnu`` for powers of two in one byte.
 
     Raises:
         ConfigError: One of these is something else.
+        UserTypeError: One is of another kind.
     """
 
     dtype: str = "int8"
@@ -42,6 +44,9 @@ class QuantFormat:
     scale_dtype: str = "float32"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", element_type(self.dtype, "dtype"))
+        object.__setattr__(self, "scale_dtype", element_type(self.scale_dtype, "scale_dtype"))
+        object.__setattr__(self, "group", as_integer(self.group, "group"))
         if self.dtype not in (*LIMITS, OF_TARGET):
             raise ConfigError(
                 "rows are not quantised to this element type",

@@ -80,12 +80,17 @@ def check_torch(value: Any) -> None:
     """Refuse torch tensors whose memory does not hold their elements as strided numbers.
 
     Raises:
-        UserTypeError: A sparse or other unstrided layout, a wrapper of `torch.func`, or a negated
-            or conjugated view, which torch evaluates only when it reads it.
+        UserTypeError: A nested, quantised, sparse or otherwise unstrided tensor, a wrapper of
+            `torch.func`, or a negated or conjugated view, which torch evaluates when it reads it.
     """
     what, hint = "", ""
     try:
-        if str(value.layout) != "torch.strided":
+        if value.is_nested:
+            what, hint = "is nested: a list of tensors", "pad it with torch.nested.to_padded_tensor"
+        elif value.is_quantized:
+            what = "is quantised, and kernels do not see its scale"
+            hint = "pass x.int_repr() and its scale, or x.dequantize()"
+        elif str(value.layout) != "torch.strided":
             what, hint = f"has the layout {value.layout}", "convert it with .to_dense()"
         elif value.is_neg() or value.is_conj():
             what = "is a negated or conjugated view, whose memory holds other values"

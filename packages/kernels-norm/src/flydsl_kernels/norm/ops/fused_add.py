@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext.arrays import differentiable
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import check_results_apart, through_pytorch
 from flydsl_kernels.norm.ops.normalise import Norm, run_add_norm
 
 __all__ = ["fused_add_layernorm", "fused_add_rmsnorm"]
@@ -12,6 +13,7 @@ __all__ = ["fused_add_layernorm", "fused_add_rmsnorm"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def fused_add_rmsnorm(
     x: Any,
     residual: Any,
@@ -45,16 +47,11 @@ def fused_add_rmsnorm(
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Shapes or types that do not fit, or a negative or infinite `eps`.
     """
-    given = out is not None or residual_out is not None or stream is not None
-    if not given and differentiable(x, residual, weight):
-        from flydsl_kernels.norm.ops.operators import add_norm_operator
-
-        first, second = add_norm_operator(x, residual, weight, None, float(eps), False)
-        return first, second
     norm = Norm(False, eps)
-    return run_add_norm((x, residual, weight, None), norm, out, residual_out, stream)
+    return _run((x, residual, weight, None), norm, out, residual_out, stream)
 
 
+@at_user_line()
 def fused_add_layernorm(
     x: Any,
     residual: Any,
@@ -70,10 +67,21 @@ def fused_add_layernorm(
     Arguments, results and errors are those of `fused_add_rmsnorm`; `bias` is one summand per
     column, and the launch goes to the current stream.
     """
-    given = out is not None or residual_out is not None
-    if not given and differentiable(x, residual, weight, bias):
+    norm = Norm(True, eps)
+    return _run((x, residual, weight, bias), norm, out, residual_out, None)
+
+
+def _run(
+    arrays: tuple[Any, Any, Any, Any], norm: Norm, out: Any, sums: Any, stream: Any
+) -> tuple[Any, Any]:
+    x, residual, weight, bias = arrays
+    new = out is None and sums is None and stream is None
+    if through_pytorch(
+        new, {"x": x, "residual": residual}, weight=weight, bias=bias, out=out, residual_out=sums
+    ):
         from flydsl_kernels.norm.ops.operators import add_norm_operator
 
-        first, second = add_norm_operator(x, residual, weight, bias, float(eps), True)
+        first, second = add_norm_operator(x, residual, weight, bias, norm.eps, norm.mean)
         return first, second
-    return run_add_norm((x, residual, weight, bias), Norm(True, eps), out, residual_out, None)
+    check_results_apart(out=out, residual_out=sums)
+    return run_add_norm(arrays, norm, out, sums, stream)

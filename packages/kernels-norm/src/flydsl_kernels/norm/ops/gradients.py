@@ -49,7 +49,7 @@ def norm_gradients(
     source, incoming = rows_of(x), rows_of(gradient, like=x, what="the gradient")
     moments = allocate_rows(x, 3, problem.rows)
     row = select_rows(problem)
-    plan = NormPlan(row, norm.mean, w is not None, False, float(norm.eps))
+    plan = NormPlan(row, norm.mean, w is not None, False, norm.eps)
     launch_norm_backward(
         source, source if w is None else w, incoming, rows_of(out), moments,
         partial_of(source, row, 6), plan, None,

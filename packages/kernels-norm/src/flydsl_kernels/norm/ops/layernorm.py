@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext.arrays import differentiable
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import through_pytorch
 from flydsl_kernels.norm.ops.normalise import Norm, run_norm
 
 __all__ = ["layernorm"]
@@ -12,6 +13,7 @@ __all__ = ["layernorm"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def layernorm(
     x: Any,
     weight: Any = None,
@@ -42,8 +44,9 @@ def layernorm(
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Shapes that do not fit, or a negative or infinite `eps`.
     """
-    if out is None and stream is None and differentiable(x, weight, bias):
+    norm = Norm(True, eps)
+    if through_pytorch(out is None and stream is None, {"x": x}, weight=weight, bias=bias, out=out):
         from flydsl_kernels.norm.ops.operators import layernorm_operator
 
-        return layernorm_operator(x, weight, bias, float(eps))
-    return run_norm(x, weight, bias, Norm(True, eps), out, stream)
+        return layernorm_operator(x, weight, bias, norm.eps)
+    return run_norm(x, weight, bias, norm, out, stream)

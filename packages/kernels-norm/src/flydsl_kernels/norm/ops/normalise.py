@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import UserValueError
+from flydsl.ext.arguments import is_number
 from flydsl_kernels.norm.arrays import (
     allocate_like,
     apart_from,
@@ -39,14 +39,14 @@ class Norm:
     eps: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.eps, numbers.Real)
-        if not (number and math.isfinite(self.eps) and self.eps >= 0):
+        if not (is_number(self.eps) and math.isfinite(self.eps) and self.eps >= 0):
             raise UserValueError(
                 "an epsilon is a finite number of at least 0",
                 code="FLY-U906",
                 value=self.eps,
                 allowed="0 to the largest float",
             )
+        object.__setattr__(self, "eps", float(self.eps))
 
 
 def vectors_of(x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
@@ -70,7 +70,7 @@ def run_norm(
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
         row = select_rows(problem)
-        plan = NormPlan(row, norm.mean, w is not None, b is not None, float(norm.eps))
+        plan = NormPlan(row, norm.mean, w is not None, b is not None, norm.eps)
         source = rows_of(x)
         # An absent weight or bias needs some tensor in its place; the kernel does not touch it.
         launch_norm(
@@ -109,7 +109,7 @@ def run_add_norm(
     kept = rows_of(total, written=True, like=x, what="residual_out")
     if problem.rows:
         row = select_rows(problem)
-        plan = NormPlan(row, norm.mean, w is not None, b is not None, float(norm.eps))
+        plan = NormPlan(row, norm.mean, w is not None, b is not None, norm.eps)
         source = rows_of(x)
         operands = Operands(
             x=source, residual=other, weight=source if w is None else w,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from flydsl.errors import UserValueError
+from flydsl.ext.arguments import check_results_apart
 from flydsl.ext.arrays import (
     as_bytes,
     check_dtype,
@@ -13,7 +14,14 @@ from flydsl.ext.arrays import (
     check_shape,
     empty,
 )
-from flydsl_kernels.norm.arrays import allocate_like, as_vector, partial_of, problem_of, rows_of
+from flydsl_kernels.norm.arrays import (
+    allocate_like,
+    apart_from,
+    as_vector,
+    partial_of,
+    problem_of,
+    rows_of,
+)
 from flydsl_kernels.norm.formats import QuantFormat
 from flydsl_kernels.norm.ops.normalise import Norm, vectors_of
 from flydsl_kernels.norm.selection import NormPlan, QuantPlan, select_rows
@@ -77,6 +85,7 @@ def _results(x: Any, form: QuantFormat, out: Any) -> tuple[Any, Any]:
         check_same_library(array, x, what)
         check_shape(array, shape, what)
         check_dtype(array, (dtype,), what)
+    check_results_apart(**{"out[0]": out[0], "out[1]": out[1]})
     return out[0], out[1]
 
 
@@ -94,21 +103,24 @@ def run_quantised(
     from flydsl_kernels.norm.device.operands import Operands
     from flydsl_kernels.norm.device.quantised import launch_quantised
 
+    problem = problem_of(given.x)
+    form = form.resolved(given.x)
+    result, scales = _results(given.x, form, out)
+    if out is not None:
+        parts = (getattr(given, field.name) for field in fields(given))
+        given = Inputs(*apart_from((result, scales), *parts, in_place=False))
     x = given.x
-    problem = problem_of(x)
-    form = form.resolved(x)
     w, b = vectors_of(x, given.weight, given.bias)
     f = None if given.smooth is None else as_vector(given.smooth, problem.columns, x, "smooth")
     added = given.residual is not None
     other = rows_of(given.residual, like=x, what="residual") if added else None
-    result, scales = _results(x, form, out)
     rows = rows_of(result, written=True, what="out[0]")
     total = allocate_like(x) if added else None
     if problem.rows:
         row, source = select_rows(problem), rows_of(x)
         present = (w is not None, b is not None)
         plan = QuantPlan(
-            NormPlan(row, norm.mean, *present, float(norm.eps)),
+            NormPlan(row, norm.mean, *present, norm.eps),
             form.limit, form.group, form.power, f is not None, added,
         )  # fmt: skip
         # An absent tensor needs some other one in its place; the kernel does not touch it.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext.arrays import differentiable
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import through_pytorch
 from flydsl_kernels.norm.formats import QuantFormat
 from flydsl_kernels.norm.ops.normalise import Norm
 from flydsl_kernels.norm.ops.quantise import Inputs, run_quantised
@@ -22,13 +23,17 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 def _run(given: Inputs, norm: Norm, dtype: Any, out: Any, stream: Any) -> tuple[Any, ...]:
     form = dtype if isinstance(dtype, QuantFormat) else QuantFormat(dtype)
     g = given
-    if out is None and stream is None and differentiable(g.x, g.residual, g.weight, g.bias):
+    if through_pytorch(
+        out is None and stream is None, {"x": g.x}, residual=g.residual, weight=g.weight,
+        bias=g.bias, smooth=g.smooth,
+    ):  # fmt: skip
         from flydsl_kernels.norm.ops.quantised_operators import call_operator
 
         return call_operator(given, norm, form)
     return run_quantised(given, norm, form, out, stream)
 
 
+@at_user_line()
 def rmsnorm_quantised(
     x: Any,
     weight: Any = None,
@@ -69,6 +74,7 @@ def rmsnorm_quantised(
     return small, scales
 
 
+@at_user_line()
 def layernorm_quantised(
     x: Any,
     weight: Any = None,
@@ -90,6 +96,7 @@ def layernorm_quantised(
     return small, scales
 
 
+@at_user_line()
 def fused_add_rmsnorm_quantised(
     x: Any,
     residual: Any,
@@ -114,6 +121,7 @@ def fused_add_rmsnorm_quantised(
     return small, scales, total
 
 
+@at_user_line()
 def fused_add_layernorm_quantised(
     x: Any,
     residual: Any,

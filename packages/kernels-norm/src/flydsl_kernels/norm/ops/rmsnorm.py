@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext.arrays import differentiable
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import through_pytorch
 from flydsl_kernels.norm.ops.normalise import Norm, run_norm
 
 __all__ = ["rmsnorm"]
@@ -12,6 +13,7 @@ __all__ = ["rmsnorm"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def rmsnorm(
     x: Any, weight: Any = None, eps: float = 1e-6, *, out: Any = None, stream: Any = None
 ) -> Any:
@@ -38,8 +40,9 @@ def rmsnorm(
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Shapes that do not fit, or a negative or infinite `eps`.
     """
-    if out is None and stream is None and differentiable(x, weight):
+    norm = Norm(False, eps)
+    if through_pytorch(out is None and stream is None, {"x": x}, weight=weight, out=out):
         from flydsl_kernels.norm.ops.operators import rmsnorm_operator
 
-        return rmsnorm_operator(x, weight, float(eps))
-    return run_norm(x, weight, None, Norm(False, eps), out, stream)
+        return rmsnorm_operator(x, weight, norm.eps)
+    return run_norm(x, weight, None, norm, out, stream)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserValueError
-from flydsl.ext.arrays import differentiable
+from flydsl.ext.arguments import as_integer, through_pytorch
 from flydsl_kernels.norm.ops.softmax_rows import run_softmax
 
 __all__ = ["log_softmax", "softmax"]
@@ -13,8 +14,9 @@ __all__ = ["log_softmax", "softmax"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
-def _check_axis(x: Any, axis: int) -> None:
-    if axis not in (-1, len(x.shape) - 1):
+def _run(x: Any, axis: int, logarithm: bool, out: Any, stream: Any) -> Any:
+    traced = through_pytorch(out is None and stream is None, {"x": x}, out=out)
+    if as_integer(axis, "axis") not in (-1, len(x.shape) - 1):
         raise UserValueError(
             "rows are along the last axis",
             code="FLY-U905",
@@ -22,8 +24,14 @@ def _check_axis(x: Any, axis: int) -> None:
             allowed="-1",
             hint="move the axis to the end first",
         )
+    if traced:
+        from flydsl_kernels.norm.ops.operators import softmax_operator
+
+        return softmax_operator(x, logarithm)
+    return run_softmax(x, logarithm, out, stream)
 
 
+@at_user_line()
 def softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> Any:
     """Return e^x / Σ e^x for every row.
 
@@ -44,19 +52,10 @@ def softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> A
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Another axis than the last, or an `out` that does not fit.
     """
-    _check_axis(x, axis)
-    if out is None and stream is None and differentiable(x):
-        from flydsl_kernels.norm.ops.operators import softmax_operator
-
-        return softmax_operator(x, False)
-    return run_softmax(x, False, out, stream)
+    return _run(x, axis, False, out, stream)
 
 
+@at_user_line()
 def log_softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> Any:
     """Return x - log Σ e^x for every row; arguments, result and errors are those of `softmax`."""
-    _check_axis(x, axis)
-    if out is None and stream is None and differentiable(x):
-        from flydsl_kernels.norm.ops.operators import softmax_operator
-
-        return softmax_operator(x, True)
-    return run_softmax(x, True, out, stream)
+    return _run(x, axis, True, out, stream)
