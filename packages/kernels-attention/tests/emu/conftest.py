@@ -23,6 +23,13 @@ def cdna(request):
         yield request.param
 
 
+@pytest.fixture(params=["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
+def any_arch(request):
+    """The same, gfx1250 too."""
+    with config.scope(FLYDSL_TARGET=request.param):
+        yield request.param
+
+
 @pytest.fixture
 def gfx942():
     """Run on one architecture."""

@@ -29,6 +29,7 @@ CASES = {
     },
     "int8, narrow pieces": {"kind": INT8, "d": 96, "dv": 160, "scale": "number", "page": 80},
 }  # fmt: skip
+SOME = ["vectorised", "several queries and a window", "two widths", "int8, units per token"]
 
 
 def run(case, **options):
@@ -54,10 +55,17 @@ def test_on_gfx950(name):
         run(Case(**CASES[name]))
 
 
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize("name", SOME)
+def test_on_waves_of_32(name, arch):
+    with config.scope(FLYDSL_TARGET=arch):
+        run(Case(**CASES[name]))
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", CASES)
-def test_everywhere(name, cdna):
+def test_everywhere(name, any_arch):
     for kind in (None, FNUZ, FN, INT8):
         for layout in ("linear", "vectorised", "transposed"):
             changed = {"layout": layout} | ({} if kind is None else {"kind": kind})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,17 @@ from flydsl import config
 from flydsl.errors import ConfigError, FlyDSLError, TargetError
 from flydsl_kernels.attention import (
     flash_attention,
-    mla_decode,
     paged_attention_decode,
     qk_norm_rope_quant,
     rope,
 )
+from flydsl_kernels.attention.decoding import (
+    DecodeProblem,
+    LatentProblem,
+    select_decode,
+    select_latent,
+)
+from flydsl_rocdl.arch import lookup
 
 Q, K = np.ones((1, 5, 2, 32), np.float16), np.ones((1, 9, 1, 32), np.float16)
 COS, SIN = np.ones((2001, 16), np.float32), np.zeros((2001, 16), np.float32)
@@ -85,13 +93,10 @@ def test_errors_of_launches_are_at_the_line_of_the_caller():
 
 
 def test_decoding_names_the_architectures_that_it_is_for():
-    pages, table = np.zeros((2, 16, 2, 64), np.float16), np.zeros((1, 2), np.int32)
-    q, length = np.zeros((1, 8, 64), np.float16), np.ones(1, np.int32)
-    latent = np.zeros((1, 16, 576), np.float16), np.zeros((2, 16, 576), np.float16)
-    for call in (
-        lambda: paged_attention_decode(q, pages, pages, table, length),
-        lambda: mla_decode(*latent, table, length),
-    ):
-        with config.scope(FLYDSL_TARGET="gfx1201"), pytest.raises(ConfigError) as caught:
-            call()
-        assert (caught.value.code, caught.value.value) == ("FLY-C945", "gfx1201")
+    paged = DecodeProblem("float16", "float16", 4, 1, 64, 64, 16, "linear")
+    latent = LatentProblem("float16", "float16", 16, 1, 16)
+    none = replace(lookup("gfx1201"), name="gfx0000", matrix=())
+    for choose in (lambda: select_decode(paged, none), lambda: select_latent(latent, none)):
+        with pytest.raises(ConfigError, match="decoding has no kernel") as caught:
+            choose()
+        assert (caught.value.code, caught.value.value) == ("FLY-C945", "gfx0000")

@@ -12,8 +12,18 @@ from dataclasses import dataclass
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.attention.rotary import CACHE_LAYOUTS, LIMITS
+from flydsl_kernels.attention.selection import matching_unit
+from flydsl_rocdl.arch import ArchFacts
 
-__all__ = ["WAVES", "DecodePlan", "DecodeProblem", "select_decode"]
+__all__ = ["WAVES", "DecodePlan", "DecodeProblem", "decode_unit", "select_decode"]
+
+_UNITS = {
+    "mfma-4x32": ("mfma.f32.16x16x32.bf16",),
+    "mfma-4x16": ("mfma.f32.16x16x16bf16.1k",),
+    "wmma-1250": ("wmma.f32.16x16x32.bf16",),
+    "wmma": ("wmma.f32.16x16x16.bf16",),
+}
+"""Matrix instructions of 16 rows, with what they need."""
 
 WAVES = 4
 """Waves of a workgroup."""
@@ -21,6 +31,8 @@ ROWS = 16
 """Rows of queries of a matrix instruction."""
 MOST_COLUMNS = 4
 """Blocks of rows that a wave keeps results of."""
+_RESULTS = 128
+"""Registers for results that a lane of a wave of 32 has."""
 QUERIES = ("bfloat16", "float16")
 LATENT = 512
 ROPE = 64
@@ -114,7 +126,7 @@ class DecodePlan:
 
     Attributes:
         problem: The problem.
-        deep: Whether a matrix instruction takes 32 k, else 16.
+        unit: Matrix instruction, a key of `device.matrix.UNITS`.
         span: Neighbouring keys of a step that a lane has values of: 8 or 16.
         columns: Blocks of 16 rows that a wave has.
         blocks: Workgroups that share the rows of a head.
@@ -123,7 +135,7 @@ class DecodePlan:
     """
 
     problem: DecodeProblem
-    deep: bool
+    unit: str
     span: int
     columns: int
     blocks: int
@@ -136,9 +148,24 @@ class DecodePlan:
         return self.problem.group * self.problem.queries
 
     @property
+    def parts(self) -> int:
+        """Parts of a wave, each of 16 lanes."""
+        return wave_parts(self.unit)
+
+    @property
+    def shared(self) -> bool:
+        """Whether operands of queries are in LDS, not in registers."""
+        return self.parts == 2
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of 8 elements that a lane has of a query."""
+        return self.problem.d_qk // (8 * self.parts)
+
+    @property
     def step(self) -> int:
         """Keys that a wave takes at a time."""
-        return 4 * self.span
+        return self.parts * self.span
 
     @property
     def tiles(self) -> int:
@@ -146,22 +173,43 @@ class DecodePlan:
         return self.problem.d_v // ROWS
 
 
-def select_decode(problem: DecodeProblem, deep: bool) -> DecodePlan:
+def wave_parts(unit: str) -> int:
+    """Return how many parts of 16 lanes the waves of a matrix instruction have."""
+    return 2 if unit.startswith("wmma") else 4
+
+
+def decode_unit(facts: ArchFacts) -> str:
+    """Return the matrix instruction that decoding uses.
+
+    Raises:
+        ConfigError: The architecture has none that would do.
+    """
+    return matching_unit(_UNITS, facts, "decoding")
+
+
+def select_decode(problem: DecodeProblem, facts: ArchFacts) -> DecodePlan:
     """Return the plan for a problem.
 
     Args:
         problem: The problem.
-        deep: Whether the architecture has matrix instructions of 16 rows and 32 k of 16 bits.
+        facts: The architecture.
+
+    Raises:
+        ConfigError: The architecture has no matrix instruction for it.
     """
-    rows = problem.group * problem.queries
-    tiles = -(-rows // ROWS)
-    blocks = -(-tiles // MOST_COLUMNS)
+    unit = decode_unit(facts)
+    parts, most = wave_parts(unit), MOST_COLUMNS
+    if parts == 2:
+        most = min(most, max(1, _RESULTS * 2 // problem.d_v))
+    tiles = -(-problem.group * problem.queries // ROWS)
+    blocks = -(-tiles // most)
     columns = -(-tiles // blocks)
-    span = 16 if problem.byte and problem.layout != "linear" else 8
-    piece = 16 if problem.byte and problem.d_qk % 64 == 0 else 8
+    turned = problem.byte and problem.layout != "linear"
+    span = 16 if turned or unit == "wmma-1250" else 8
+    piece = 16 if problem.byte and problem.d_qk % (16 * parts) == 0 else 8
     share = problem.d_v // ROWS
     width = min(8, share & -share)
-    return DecodePlan(problem, deep, span, columns, blocks, piece, width)
+    return DecodePlan(problem, unit, span, columns, blocks, piece, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +265,13 @@ class LatentPlan:
 
     Attributes:
         problem: The problem.
-        deep: Whether a matrix instruction takes 32 k, else 16.
+        unit: Matrix instruction, a key of `device.matrix.UNITS`.
         waves: Waves of a workgroup, which have different rows.
         columns: Blocks of 16 rows of a wave.
     """
 
     problem: LatentProblem
-    deep: bool
+    unit: str
     waves: int
     columns: int
 
@@ -243,9 +291,10 @@ class LatentPlan:
         return -(-self.rows // self.block_rows)
 
 
-def select_latent(problem: LatentProblem, deep: bool) -> LatentPlan:
-    """Return the plan for a problem; arguments as of `select_decode`."""
+def select_latent(problem: LatentProblem, facts: ArchFacts) -> LatentPlan:
+    """Return the plan for a problem; arguments and errors as of `select_decode`."""
+    units = {name: needed for name, needed in _UNITS.items() if wave_parts(name) == 4}
     tiles = -(-problem.heads * problem.queries // ROWS)
     columns = 2 if tiles >= 2 * WAVES else 1
     waves = WAVES if tiles >= 3 else max(1, tiles)
-    return LatentPlan(problem, deep, waves, columns)
+    return LatentPlan(problem, matching_unit(units, facts, "decoding"), waves, columns)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.attention.problem import FlashProblem
 from flydsl_rocdl.arch import ArchFacts
 
-__all__ = ["CUT", "FlashPlan", "select_flash", "select_gradient"]
+__all__ = ["CUT", "FlashPlan", "matching_unit", "select_flash", "select_gradient"]
 
 _UNITS = {
     "mfma-16": ("mfma.f32.32x32x16.bf16",),
@@ -109,24 +110,38 @@ class FlashPlan:
         return 7.0 if self.byte else 8.0
 
 
+def matching_unit(units: Mapping[str, tuple[str, ...]], facts: ArchFacts, what: str) -> str:
+    """Return the name of the first matrix instruction that an architecture has.
+
+    Args:
+        units: Intrinsics that each needs; of ``wmma`` there are two kinds, with and without copies.
+        facts: The architecture.
+        what: What it is for.
+
+    Raises:
+        ConfigError: It has none of them.
+    """
+    known = {shape.intrinsic for shape in facts.matrix}
+    for name, needed in units.items():
+        if known.issuperset(needed):
+            copies = "11" if "wmma-copies" in facts.has else "12"
+            return f"{name}-{copies}" if name == "wmma" else name
+    raise ConfigError(
+        f"{what} has no kernel for this architecture",
+        code="FLY-C945",
+        value=facts.name,
+        allowed="architectures with one of " + ", ".join(n for u in units.values() for n in u),
+    )
+
+
 def _unit(problem: FlashProblem, facts: ArchFacts) -> str:
     """Return the fastest matrix instruction of an architecture.
 
     Raises:
         ConfigError: It has none for this element type.
     """
-    known = {shape.intrinsic for shape in facts.matrix}
     units = _BYTE_UNITS if problem.byte else _UNITS
-    for name, needed in units.items():
-        if known.issuperset(needed):
-            copies = "11" if "wmma-copies" in facts.has else "12"
-            return f"{name}-{copies}" if name == "wmma" else name
-    raise ConfigError(
-        "flash attention of this element type has no kernel for this architecture",
-        code="FLY-C945",
-        value=f"{problem.dtype} on {facts.name}",
-        allowed="architectures with one of " + ", ".join(n for u in units.values() for n in u),
-    )
+    return matching_unit(units, facts, f"flash attention of {problem.dtype}")
 
 
 def select_flash(problem: FlashProblem, facts: ArchFacts) -> FlashPlan:

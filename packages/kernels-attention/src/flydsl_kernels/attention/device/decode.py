@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -15,7 +14,14 @@ from flydsl_kernels.attention.device.decode_keys import (
     key_operands,
     load_keys,
     load_values,
+    operands_of,
     value_operands,
+)
+from flydsl_kernels.attention.device.decode_queries import (
+    Part,
+    Queries,
+    load_queries,
+    share_queries,
 )
 from flydsl_kernels.attention.device.decode_work import (
     Work,
@@ -23,18 +29,20 @@ from flydsl_kernels.attention.device.decode_work import (
     own_part,
     part_count,
 )
+from flydsl_kernels.attention.device.matrix import UNITS, Unit
 from flydsl_kernels.attention.device.softmax import LEAST, largest_of
 from flydsl_rocdl.expr.access import amd_facts
 
-__all__ = ["KINDS", "DecodeArguments", "deep_products", "launch_decode", "multiply", "raised_rows"]
+__all__ = ["KINDS", "DecodeArguments", "launch_decode", "raised_rows", "rows_sum"]
 
 KINDS = {"bfloat16": fx.BFloat16, "float16": fx.Float16}
 """Numeric classes of what products take, by name."""
-_LANES = 64
 _LIMIT = 8.0
 """Powers of two that weights may have before the reference follows the maximum."""
 _GROUP = 8
 """Blocks of a value's elements that waves add up at a time."""
+_BLOCK = 256
+"""Elements of a result."""
 
 
 @fx.struct
@@ -64,67 +72,6 @@ class DecodeArguments(fx.Struct):
     sums: fx.Tensor
     scale: fx.Float32
     left: fx.Int32
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a wave works on; everything but the rows is uniform.
-
-    Attributes:
-        pages: Where keys and values are.
-        kind: Type of the operands.
-        length: Keys of the sequence.
-        rows: Per block of rows, the number of the lane's row among those that share the head.
-        scale: Factor of the scores, times log2(e).
-    """
-
-    pages: Pages
-    kind: Any
-    length: Any
-    rows: list[Any]
-    scale: Any
-
-
-def deep_products(operation: str) -> bool:
-    """Return whether the architecture has products of 16 rows and 32 k of 16-bit elements."""
-    known = {shape.intrinsic for shape in amd_facts(operation).matrix}
-    return "mfma.f32.16x16x32.bf16" in known
-
-
-def multiply(a: Any, b: Any, c: Any, plan: Any) -> Any:
-    """Return c + a b of vectors of 8 elements of 16 bits, 16 by 16 by 32; `plan` says how deep."""
-    half = a.dtype is fx.BFloat16
-    if plan.deep:
-        name = "mfma_f32_16x16x32_bf16" if half else "mfma_f32_16x16x32_f16"
-        return getattr(fx.rocdl, name)(None, a, b, c)
-    name = "mfma_f32_16x16x16bf16_1k" if half else "mfma_f32_16x16x16f16"
-    build = getattr(fx.rocdl, name)
-    c = build(None, a.shuffle(a, range(4)), b.shuffle(b, range(4)), c)
-    return build(None, a.shuffle(a, range(4, 8)), b.shuffle(b, range(4, 8)), c)
-
-
-def load_queries(a: DecodeArguments, part: Part, sequence: Any, plan: DecodePlan) -> list[Any]:
-    """Return the operands of the lane's rows: per block of rows, vectors of 8 elements."""
-    problem, pages = plan.problem, part.pages
-    vector = vector_alias(a.q.dtype, (8,))
-    out = []
-    for row in part.rows:
-        known = fx.min(row, plan.rows - 1)
-        query = known // problem.group
-        head = pages.head * problem.group + known % problem.group
-        start = (
-            a.q.iter
-            + sequence.to(fx.Int64) * a.q.stride[0]
-            + query.to(fx.Int64) * a.q.stride[1]
-            + head.to(fx.Int64) * a.q.stride[2]
-        )
-        pieces = []
-        for step in range(problem.d_qk // 32):
-            turn, half = divmod(step * 8, plan.piece)
-            column = (turn * 4 + pages.quarter) * plan.piece + half
-            pieces.append((start + column).load(vector))
-        out.append(pieces)
-    return out
 
 
 def _token_scales(part: Part, scales: Any, first: Any) -> list[Any]:
@@ -157,13 +104,20 @@ def _within(part: Part, first: Any, left: Any) -> list[Any]:
     return [(key < part.length) & (key >= low) for key in keys]
 
 
+def rows_sum(total: Any, unit: Unit) -> Any:
+    """Return the sum of what the lanes that have parts of a row have."""
+    for distance in range(4, unit.lanes.bit_length() - 1):
+        total = total + fx.gpu.shuffle_xor(total, 1 << distance)
+    return total
+
+
 @flyc.jit
-def raised_rows(state: Any, top: Any) -> Any:
+def raised_rows(state: Any, top: Any, unit: Unit) -> Any:
     """Return the state of a block of rows with a reference that no weight exceeds by much."""
     reference, total, parts = state
-    if fx.rocdl.ballot(fx.Int64, top > reference + _LIMIT) != 0:
-        for distance in (16, 32):
-            top = fx.maxnumf(top, fx.gpu.shuffle_xor(top, distance))
+    if fx.rocdl.ballot(unit.ballot, top > reference + _LIMIT) != 0:
+        for distance in range(4, unit.lanes.bit_length() - 1):
+            top = fx.maxnumf(top, fx.gpu.shuffle_xor(top, 1 << distance))
         grown = fx.arith.select(top > reference, top, reference)
         factor = fx.math.exp2(reference - grown)
         reference, total = grown, total * factor
@@ -172,7 +126,7 @@ def raised_rows(state: Any, top: Any) -> Any:
 
 
 def step(
-    part: Part, queries: list[Any], state: list[Any], loaded: Any, first: Any, masked: bool
+    part: Part, queries: Queries, state: list[Any], loaded: Any, first: Any, masked: bool
 ) -> list[Any]:
     """Return the state after a step of keys.
 
@@ -185,23 +139,23 @@ def step(
         masked: Whether some rows do not see all of it.
     """
     plan, a = part.pages.plan, part.pages.a
-    problem = plan.problem
-    keys = key_operands(plan, loaded[0], part.kind)
-    zero = fx.Vector.filled((4,), 0.0, fx.Float32)
+    problem, unit = plan.problem, UNITS[plan.unit]
+    keys = key_operands(part.pages, loaded[0], part.kind)
+    zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
     scales = (
         [_token_scales(part, x, first) for x in (a.scale_k, a.scale_v)]
         if (problem.token_scales)
         else None
     )
     within = _within(part, first, a.left) if masked else []
-    values = value_operands(plan, loaded[1], part.kind, within or None)
+    values = value_operands(part.pages, loaded[1], part.kind, within or None)
     out = []
-    for row, mine, column in zip(part.rows, queries, state, strict=True):
-        scores = []
+    for number, (row, column) in enumerate(zip(part.rows, state, strict=True)):
+        mine, scores = queries.operands(number), []
         for operands in keys:
             total = zero
             for key, query in zip(operands, mine, strict=True):
-                total = multiply(key, query, total, plan)
+                total = unit.multiply(key, query, total)
             scores += list(total * part.scale)
         if scales is not None:
             scores = [x * s for x, s in zip(scores, scales[0], strict=True)]
@@ -209,7 +163,7 @@ def step(
             lost = fx.Float32(float("-inf"))
             seen = _seen(part, first, row, a.left)
             scores = [fx.arith.select(s, x, lost) for s, x in zip(seen, scores, strict=True)]
-        reference, total, parts = raised_rows(column, largest_of(scores))
+        reference, total, parts = raised_rows(column, largest_of(scores), unit)
         weights = [fx.math.exp2(x - reference) for x in scores]
         for weight in weights:
             total = total + weight
@@ -221,12 +175,11 @@ def step(
                 weights = [
                     fx.arith.select(s, w, none) for s, w in zip(within, weights, strict=True)
                 ]
-        narrow = fx.Vector.from_elements(weights).to(part.kind)
-        pieces = [narrow.shuffle(narrow, range(h, h + 8)) for h in range(0, plan.span, 8)]
+        pieces = operands_of(fx.Vector.from_elements(weights).to(part.kind), part.pages)
         grown = []
         for own, value in zip(parts, values, strict=True):
             for operand, weight in zip(value, pieces, strict=True):
-                own = multiply(operand, weight, own, plan)  # noqa: PLW2901
+                own = unit.multiply(operand, weight, own)  # noqa: PLW2901
             grown.append(own)
         out.append((reference, total, grown))
     return out
@@ -259,19 +212,19 @@ def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wa
 
 
 @flyc.jit
-def finish(a: DecodeArguments, part: Part, state: list[Any], slot: Any, wave: Any) -> None:
+def finish(
+    a: DecodeArguments, part: Part, state: list[Any], slot: Any, wave: Any, shared: Any
+) -> None:
     """Add up what the waves have, in their order, and write it."""
-    plan, pages = part.pages.plan, part.pages
-    lane = pages.quarter * 16 + pages.row
-    shared = fx.SharedAllocator()
+    plan, pages, unit = part.pages.plan, part.pages, UNITS[part.pages.plan.unit]
+    lane = (pages.quarter * 16 + pages.row) * unit.registers
     tops = shared.allocate(ArrayType(fx.Float32, WAVES * 16)).ptr
     sums = shared.allocate(ArrayType(fx.Float32, WAVES * 16)).ptr
-    blocks = shared.allocate(ArrayType(fx.Float32, WAVES * _GROUP * 4 * _LANES)).ptr
-    quad = vector_alias(fx.Float32, (4,))
+    blocks = shared.allocate(ArrayType(fx.Float32, WAVES * _GROUP * _BLOCK)).ptr
+    vector = vector_alias(fx.Float32, (unit.registers,))
     for row, column in zip(part.rows, state, strict=True):
         reference, total, parts = column
-        for distance in (16, 32):
-            total = total + fx.gpu.shuffle_xor(total, distance)
+        total = rows_sum(total, unit)
         if pages.quarter == 0:
             (tops + wave * 16 + pages.row).store(reference)
         fx.gpu.barrier()
@@ -284,15 +237,15 @@ def finish(a: DecodeArguments, part: Part, state: list[Any], slot: Any, wave: An
         for group in fx.range_constexpr(0, plan.tiles, _GROUP):
             members = parts[group : group + _GROUP]
             for index, own in enumerate(members):
-                place = ((wave * _GROUP + index) * _LANES + lane) * 4
+                place = (wave * _GROUP + index) * _BLOCK + lane
                 (blocks + place).store(own * factor)
             fx.gpu.barrier()
             for index in fx.range_constexpr(len(members)):
                 if wave == index % WAVES:
-                    value = (blocks + (index * _LANES + lane) * 4).load(quad)
+                    value = (blocks + (index * _BLOCK + lane)).load(vector)
                     for other in fx.range_constexpr(1, WAVES):
-                        place = ((other * _GROUP + index) * _LANES + lane) * 4
-                        value = value + (blocks + place).load(quad)
+                        place = (other * _GROUP + index) * _BLOCK + lane
+                        value = value + (blocks + place).load(vector)
                     if row < plan.rows:
                         _store(plan, target, value, group + index, pages.quarter)
             fx.gpu.barrier()
@@ -310,13 +263,20 @@ def finish(a: DecodeArguments, part: Part, state: list[Any], slot: Any, wave: An
 
 
 def _store(plan: DecodePlan, target: Any, value: Any, tile: int, quarter: Any) -> None:
-    """Store a lane's four elements of a block of a row's result."""
+    """Store a lane's elements of a block of a row's result."""
+    unit = UNITS[plan.unit]
+    first = quarter * unit.group
     if plan.problem.layout != "linear":
-        (target + (16 * tile + quarter * 4)).store(value)
+        if unit.group == unit.registers:
+            (target + (16 * tile + first)).store(value)
+            return
+        for register, item in enumerate(value):
+            (target + (16 * tile + first + unit.row(register))).store(item)
         return
     group, element = divmod(tile, plan.width)
-    for index, item in enumerate(value):
-        (target + ((quarter * 4 + index + 16 * group) * plan.width + element)).store(item)
+    for register, item in enumerate(value):
+        place = first + unit.row(register) + 16 * group
+        (target + (place * plan.width + element)).store(item)
 
 
 @flyc.kernel
@@ -330,7 +290,8 @@ def decode_kernel(
         sequence, number, size, length = own_part(work, slot)
         begin, keys = key_range(length, problem.queries, a.left, plan.step, problem.window)
         thread = fx.thread_idx.x
-        wave, lane = fx.rocdl.read_first_lane(thread // _LANES), thread % _LANES
+        lanes, registers = UNITS[plan.unit].lanes, UNITS[plan.unit].registers
+        wave, lane = fx.rocdl.read_first_lane(thread // lanes), thread % lanes
         last = fx.max(length - 1, 0) // problem.page
         table = a.table.iter + sequence.to(fx.Int64) * a.table.stride[0]
         pages = Pages(a, plan, table, last, head, lane % 16, lane // 16)
@@ -340,13 +301,17 @@ def decode_kernel(
         if fx.const_expr(not problem.token_scales):
             scale = scale * fx.rocdl.read_first_lane(a.scale_k[0])
         part = Part(pages, kind, length, rows, scale)
-        queries = load_queries(a, part, sequence, plan)
-        zero = fx.Vector.filled((4,), 0.0, fx.Float32)
+        shared = fx.SharedAllocator()
+        if fx.const_expr(plan.shared):
+            queries = share_queries(a, part, sequence, wave, shared)
+        else:
+            queries = load_queries(a, part, sequence)
+        zero = fx.Vector.filled((registers,), 0.0, fx.Float32)
         state = [(fx.Float32(LEAST), fx.Float32(0.0), [zero] * plan.tiles) for _ in rows]
         start = begin + number * size
         span = (start, fx.min(start + size, begin + keys))
         state = passes(part, queries, state, span, wave)
-        finish(a, part, state, slot, wave)
+        finish(a, part, state, slot, wave, shared)
 
 
 @flyc.jit
@@ -354,8 +319,10 @@ def launch_decode(
     a: DecodeArguments, work: Work, problem: fx.Constexpr[DecodeProblem], stream: fx.Stream
 ) -> None:
     """Launch a workgroup for each part, head of the cache and share of its rows."""
-    plan = select_decode(problem, deep_products("paged_attention_decode"))
+    plan = select_decode(problem, amd_facts("paged_attention_decode"))
     heads = a.parts.shape[1]
     decode_kernel(a, work, plan, KINDS[problem.dtype]).launch(
-        grid=(work.items.shape[0], heads, plan.blocks), block=(WAVES * _LANES,), stream=stream
+        grid=(work.items.shape[0], heads, plan.blocks),
+        block=(WAVES * 16 * plan.parts,),
+        stream=stream,
     )

@@ -1,9 +1,10 @@
 """A wave's step of keys and values: from pages to operands of matrix instructions.
 
-A lane is at row ``lane % 16`` of an operand, quarter ``lane // 16`` of its k. Of block `j` of 16
-keys, row ``r`` is key ``(r // 4) * span + 4 j + r % 4`` of the step. The scores that a lane gets of
-all blocks then are those of `span` neighbouring keys, ``quarter * span`` and on, which are the k
-that it has of the operands of the second product.
+A lane is at row ``lane % 16`` of an operand, part ``lane // 16`` of its k. Of block `j` of 16 keys,
+the row that a lane of part ``p`` gets in register ``r`` of R is key ``p * span + R j + r`` of the
+step. The scores that a lane gets of all blocks then are those of `span` neighbouring keys,
+``p * span`` and on, which are the k that it has of the operands of the second product. Where both
+halves of a wave take whole operands, each loads its part and they exchange them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,20 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.decoding import DecodePlan
+from flydsl_kernels.attention.device.matrix import UNITS, Unit, joined
 
-__all__ = ["Pages", "exact16", "key_operands", "load_keys", "load_values", "value_operands"]
+__all__ = [
+    "Pages",
+    "exact16",
+    "grouped",
+    "key_operands",
+    "load_keys",
+    "load_values",
+    "operands_of",
+    "value_operands",
+]
+
+_CHUNK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +42,7 @@ class Pages:
         last: The last page that the sequence uses.
         head: The head of the cache.
         row: The lane's row of an operand.
-        quarter: Which quarter of the k of an operand the lane has.
+        quarter: Which part of the k of an operand the lane has: a quarter, or half.
     """
 
     a: Any
@@ -70,6 +83,24 @@ class Pages:
         return fx.rocdl.read_first_lane((self.table + fx.min(index, self.last)).load())
 
 
+def grouped(chunks: list[Any], unit: Unit) -> list[Any]:
+    """Return chunks of 8 elements as vectors of what a lane adds to an operand."""
+    if unit.own == _CHUNK:
+        return chunks
+    pairs = zip(chunks[::2], chunks[1::2], strict=True)
+    return [low.shuffle(high, range(2 * _CHUNK)) for low, high in pairs]
+
+
+def operands_of(values: Any, pages: Pages) -> list[Any]:
+    """Return the operands of which a vector has the lane's part, one after the other."""
+    unit = UNITS[pages.plan.unit]
+    parts = [
+        values.shuffle(values, range(first, first + unit.own))
+        for first in range(0, values.numel, unit.own)
+    ]
+    return [joined(part, unit, pages.quarter) for part in parts]
+
+
 def exact16(values: Any, kind: Any) -> Any:
     """Return a vector of 8-bit elements in a type of 16 bits, which holds them exactly."""
     if values.dtype is kind:
@@ -84,19 +115,20 @@ def exact16(values: Any, kind: Any) -> Any:
 
 def load_keys(pages: Pages, first: Any) -> list[Any]:
     """Load what the lane has of a step's keys, in the cache's type: per block, its pieces."""
-    plan, problem = pages.plan, pages.plan.problem
+    plan, problem, unit = pages.plan, pages.plan.problem, UNITS[pages.plan.unit]
     cache, piece = pages.a.keys, plan.piece
     vector = vector_alias(cache.dtype, (piece,))
+    part, register = unit.holder(pages.row)
     out = []
-    for block in range(plan.span // 4):
-        inside = pages.row // 4 * plan.span + 4 * block + pages.row % 4
+    for block in range(plan.span // unit.registers):
+        inside = part * plan.span + unit.registers * block + register
         if problem.layout == "linear":
             start, token = pages.place(cache, first, inside, (2, 1))
             start = start + token.to(fx.Int64) * cache.stride[1]
         else:
             start, token = pages.place(cache, first, inside, (1, 3))
-        for step in range(problem.d_qk // (4 * piece)):
-            column = (step * 4 + pages.quarter) * piece
+        for step in range(problem.d_qk // (plan.parts * piece)):
+            column = (step * plan.parts + pages.quarter) * piece
             if problem.layout == "linear":
                 out.append((start + column).load(vector))
             else:
@@ -111,15 +143,17 @@ def _blocked(cache: Any, start: Any, token: Any, column: Any) -> Any:
     return start + offset + token.to(fx.Int64) * cache.stride[3] + column % block
 
 
-def key_operands(plan: DecodePlan, loaded: list[Any], kind: Any) -> list[list[Any]]:
-    """Return the operands of K: per block of keys, vectors of 8 elements."""
-    per_block = len(loaded) // (plan.span // 4)
+def key_operands(pages: Pages, loaded: list[Any], kind: Any) -> list[list[Any]]:
+    """Return the operands of K, per block of keys."""
+    plan, unit = pages.plan, UNITS[pages.plan.unit]
+    blocks = plan.span // unit.registers
+    per_block = len(loaded) // blocks
     out = []
-    for block in range(plan.span // 4):
+    for block in range(blocks):
         parts = [exact16(v, kind) for v in loaded[block * per_block : (block + 1) * per_block]]
-        if plan.piece == 16:
-            parts = [v.shuffle(v, range(h, h + 8)) for v in parts for h in (0, 8)]
-        out.append(parts)
+        if plan.piece < unit.own:
+            parts = grouped(parts, unit)
+        out.append([operand for part in parts for operand in operands_of(part, pages)])
     return out
 
 
@@ -143,32 +177,37 @@ def load_values(pages: Pages, first: Any) -> list[Any]:
             column = (pages.row + 16 * group) * plan.width
             out += [(row + column).load(vector) for row in rows]
         return out
-    vector = vector_alias(cache.dtype, (plan.span,))
     inside = pages.quarter * plan.span
+    block = 128 // cache.dtype.width
+    width = plan.span
     if problem.layout == "transposed":
         start, token = pages.place(cache, first, inside, (1, 3))
-        start, step = start + token, cache.stride[2]
+        starts, step = [start + token], cache.stride[2]
     else:
         start, token = pages.place(cache, first, inside, (1, 4))
-        block = 128 // cache.dtype.width
         start = start + (token // block).to(fx.Int64) * cache.stride[2] + token % block
+        width = min(width, block)
+        starts = [start + turn * fx.Int64(cache.stride[2]) for turn in range(plan.span // width)]
         step = cache.stride[3]
+    vector = vector_alias(cache.dtype, (width,))
     for tile in range(plan.tiles):
         element = (16 * tile + pages.row).to(fx.Int64)
-        out.append((start + element * step).load(vector))
+        found = [(start + element * step).load(vector) for start in starts]
+        out.append(found[0] if len(found) == 1 else found[0].shuffle(found[1], range(plan.span)))
     return out
 
 
-def value_operands(plan: DecodePlan, loaded: list[Any], kind: Any, seen: Any) -> list[list[Any]]:
-    """Return the operands of Vᵀ: per block of elements, vectors of 8 keys.
+def value_operands(pages: Pages, loaded: list[Any], kind: Any, seen: Any) -> list[list[Any]]:
+    """Return the operands of Vᵀ, per block of elements.
 
     Args:
-        plan: The plan.
+        pages: Where keys and values are.
         loaded: What `load_values` returned.
         kind: Type of 16 bits.
         seen: Whether each of the lane's keys counts: the others' values become zero, whatever
             their memory holds. None if all do.
     """
+    plan = pages.plan
     if plan.problem.layout == "linear":
         tiles = []
         for first in range(0, len(loaded), plan.span):
@@ -187,4 +226,4 @@ def value_operands(plan: DecodePlan, loaded: list[Any], kind: Any, seen: Any) ->
             )
             for tile in tiles
         ]
-    return [[v.shuffle(v, range(h, h + 8)) for h in range(0, plan.span, 8)] for v in tiles]
+    return [operands_of(tile, pages) for tile in tiles]

@@ -24,10 +24,12 @@ from flydsl_kernels.attention.decoding import (
     LatentProblem,
     select_latent,
 )
-from flydsl_kernels.attention.device.decode import KINDS, deep_products, multiply, raised_rows
+from flydsl_kernels.attention.device.decode import KINDS, raised_rows, rows_sum
 from flydsl_kernels.attention.device.decode_keys import exact16
 from flydsl_kernels.attention.device.decode_work import Work, own_part, part_count
+from flydsl_kernels.attention.device.matrix import UNITS
 from flydsl_kernels.attention.device.softmax import LEAST, largest_of
+from flydsl_rocdl.expr.access import amd_facts
 
 __all__ = ["LatentArguments", "launch_latent"]
 
@@ -152,6 +154,7 @@ def store_tokens(place: Place, share: list[Any], first: Any) -> None:
 def _scores(place: Place, queries: list[list[Any]]) -> list[list[Any]]:
     """Return per block of rows the lane's scores of its eight keys."""
     vector = vector_alias(place.kind, (_CHUNK,))
+    unit = UNITS[place.plan.unit]
     zero = fx.Vector.filled((4,), 0.0, fx.Float32)
     out: list[list[Any]] = [[] for _ in queries]
     for block in range(LATENT_STEP // 16):
@@ -162,7 +165,7 @@ def _scores(place: Place, queries: list[list[Any]]) -> list[list[Any]]:
             turn, half = divmod(piece, 2)
             operand = (starts[half] + turn * 8 * _CHUNK).load(vector)
             sums = [
-                multiply(operand, mine[piece], total, place.plan)
+                unit.multiply(operand, mine[piece], total)
                 for mine, total in zip(queries, sums, strict=True)
             ]
         for found, total in zip(out, sums, strict=True):
@@ -172,6 +175,7 @@ def _scores(place: Place, queries: list[list[Any]]) -> list[list[Any]]:
 
 def _weigh(place: Place, weights: list[Any], parts: list[list[Any]]) -> list[list[Any]]:
     """Return per block of rows parts + Vᵀ Pᵀ of the step in LDS."""
+    unit = UNITS[place.plan.unit]
     vector = vector_alias(place.kind, (_CHUNK,))
     out: list[list[Any]] = [[] for _ in parts]
     keys = [place.quarter * _SPAN + key for key in range(_SPAN)]
@@ -182,7 +186,7 @@ def _weigh(place: Place, weights: list[Any], parts: list[list[Any]]) -> list[lis
             operand = fx.Vector.from_elements([row[element] for row in rows])
             for found, own, weight in zip(out, parts, weights, strict=True):
                 before = own[group * _CHUNK + element]
-                found.append(multiply(operand, weight, before, place.plan))
+                found.append(unit.multiply(operand, weight, before))
     return out
 
 
@@ -202,8 +206,10 @@ def step(place: Place, queries: Any, state: list[Any], first: Any) -> list[Any]:
     for mine, row in zip(scores, place.rows, strict=True):
         at = place.length - problem.queries + fx.min(row, place.plan.rows - 1) // problem.heads
         mine[:] = [fx.arith.select(key <= at, x, lost) for key, x in zip(keys, mine, strict=True)]
+    unit = UNITS[place.plan.unit]
     state = [
-        raised_rows(column, largest_of(mine)) for column, mine in zip(state, scores, strict=True)
+        raised_rows(column, largest_of(mine), unit)
+        for column, mine in zip(state, scores, strict=True)
     ]
     sums, weights = [], []
     for (reference, total, _), mine in zip(state, scores, strict=True):
@@ -257,9 +263,7 @@ def finish(place: Place, state: list[Any], slot: Any) -> None:
     """Write the rows of a part."""
     a = place.a
     for row, (reference, total, parts) in zip(place.rows, state, strict=True):
-        whole = total
-        for distance in (16, 32):
-            whole = whole + fx.gpu.shuffle_xor(whole, distance)
+        whole = rows_sum(total, UNITS[place.plan.unit])
         if row < place.plan.rows:
             target = (
                 a.parts.iter
@@ -309,7 +313,7 @@ def launch_latent(
     a: LatentArguments, work: Work, problem: fx.Constexpr[LatentProblem], stream: fx.Stream
 ) -> None:
     """Launch a workgroup for each part and share of its rows."""
-    plan = select_latent(problem, deep_products("mla_decode"))
+    plan = select_latent(problem, amd_facts("mla_decode"))
     latent_kernel(a, work, plan, KINDS[problem.kind]).launch(
         grid=(work.items.shape[0], plan.blocks), block=(plan.waves * _LANES,), stream=stream
     )

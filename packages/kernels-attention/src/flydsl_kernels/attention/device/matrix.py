@@ -4,9 +4,9 @@ Attention computes both products transposed: Sᵀ = K Qᵀ and Oᵀ = Vᵀ Pᵀ.
 queries for itself: maxima and sums of the row are its own registers, and what it has of Pᵀ is what
 the second product takes as its B operand.
 
-Of a result a lane has column ``lane % rows``; in half ``lane // rows`` of the wave, register r is
-row ``Unit.row(r) + half * Unit.group``. Operands are read in pieces of 16 k, of which a lane of an
-instruction without copies has 8, those that its registers of a result are.
+Of a result a lane has column ``lane % rows``; in part ``lane // rows`` of the wave, register r is
+row ``Unit.row(r) + part * Unit.group``. Operands are read in pieces of as many k as one or two
+instructions take, of which a lane has `Unit.own`, and with copies the other half's too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["ELEMENTS", "PIECE", "UNITS", "Unit", "load_pieces", "paired"]
+__all__ = ["ELEMENTS", "PIECE", "UNITS", "Unit", "joined", "load_pieces", "paired"]
 
 ELEMENTS: dict[str, Any] = {
     "float16": fx.Float16,
@@ -58,14 +58,34 @@ class Unit:
         return self.rows * self.rows // self.lanes
 
     @property
+    def parts(self) -> int:
+        """Parts of a wave, which have different rows of a result and k of an operand."""
+        return self.lanes // self.rows
+
+    @property
+    def own(self) -> int:
+        """Elements that a part of the wave adds to an operand: 8, or more for one instruction."""
+        return max(_CHUNK, self.k // self.parts)
+
+    @property
+    def ballot(self) -> Any:
+        """Numeric class of a bit for every lane."""
+        return fx.Int64 if self.lanes == 64 else fx.Int32
+
+    @property
     def chunks(self) -> int:
         """Chunks of 8 elements that a lane has of a piece."""
         return 2 if self.copies else 1
 
     def row(self, register: int) -> int:
-        """Return the row of a register of a result in the first half of the wave."""
+        """Return the row of a register of a result in the first part of the wave."""
         turn, inside = divmod(register, self.group)
-        return turn * self.group * 2 + inside
+        return turn * self.group * self.parts + inside
+
+    def holder(self, row: Any) -> tuple[Any, Any]:
+        """Return (part of the wave, register) of a row of a result."""
+        turn = self.group * self.parts
+        return row % turn // self.group, row // turn * self.group + row % self.group
 
     def place(self, quad: int) -> tuple[int, int]:
         """Return (chunk, half of the chunk) of four neighbouring k of a piece, by their number."""
@@ -75,7 +95,7 @@ class Unit:
         """Return c + a b for a piece: one instruction, or two of half its depth.
 
         Args:
-            a: The lane's part of the piece, a vector of 8 or 16 elements.
+            a: The lane's part of the piece, a vector of `own` elements, with copies of twice that.
             b: The same of the other operand.
             c: The lane's part of the result.
         """
@@ -85,7 +105,7 @@ class Unit:
             a, b = a.bitcast(fx.Int32), b.bitcast(fx.Int32)
             if self.lanes == 64:
                 a, b = a.bitcast(fx.Int64)[0], b.bitcast(fx.Int64)[0]
-        if self.k == PIECE:
+        if self.k == self.own * self.parts:
             return build(None, a, b, c)
         c = build(None, a.shuffle(a, range(4)), b.shuffle(b, range(4)), c)
         return build(None, a.shuffle(a, range(4, 8)), b.shuffle(b, range(4, 8)), c)
@@ -120,19 +140,44 @@ def paired(values: Any, unit: Unit, half: Any) -> Any:
     high = fx.arith.select(half == 0, fx.Int32(0x07060302), fx.Int32(0x03020706))
     words = []
     for own in values.bitcast(fx.Int32):
-        other = fx.rocdl.permlanex16(
-            fx.Int32, own, own, fx.Int32(0x76543210), fx.Int32(-0x01234568), False, False
-        )
+        other = _across(own)
         words += [fx.rocdl.perm(fx.Int32, other, own, order) for order in (low, high)]
     return fx.Vector.from_elements(words).bitcast(values.dtype)
+
+
+def joined(values: Any, unit: Unit, half: Any) -> Any:
+    """Return a lane's part of a piece from what the halves of the wave have of it.
+
+    Args:
+        values: The lane's `Unit.own` elements, in 16 bits.
+        unit: The instruction. With copies, those of the first half of the wave come first.
+        half: Which half of the wave the lane is in.
+    """
+    if not unit.copies:
+        return values
+    low, high = [], []
+    for own in values.bitcast(fx.Int32):
+        other = _across(own)
+        low.append(fx.arith.select(half == 0, own, other))
+        high.append(fx.arith.select(half == 0, other, own))
+    return fx.Vector.from_elements([*low, *high]).bitcast(values.dtype)
+
+
+def _across(word: Any) -> Any:
+    """Return the word of the lane in the other half of a wave of 32."""
+    order = fx.Int32(0x76543210), fx.Int32(-0x01234568)
+    return fx.rocdl.permlanex16(fx.Int32, word, word, *order, False, False)
 
 
 UNITS: dict[str, Unit] = {
     "mfma-8": Unit("mfma_f32_32x32x8bf16_1k", "mfma_f32_32x32x8f16", 32, 8, 4, 64),
     "mfma-16": Unit("mfma_f32_32x32x16_bf16", "mfma_f32_32x32x16_f16", 32, 16, 4, 64),
     "mfma-fp8": Unit("", "mfma_f32_32x32x16_fp8_fp8", 32, 16, 4, 64),
+    "mfma-4x16": Unit("mfma_f32_16x16x16bf16_1k", "mfma_f32_16x16x16f16", 16, 16, 4, 64),
+    "mfma-4x32": Unit("mfma_f32_16x16x32_bf16", "mfma_f32_16x16x32_f16", 16, 32, 4, 64),
     "wmma-fp8": Unit("", "wmma_f32_16x16x16_fp8_fp8", 16, 16, 8, 32),
     "wmma-12": Unit("wmma_f32_16x16x16_bf16", "wmma_f32_16x16x16_f16", 16, 16, 8, 32),
     "wmma-11": Unit("wmma_f32_16x16x16_bf16", "wmma_f32_16x16x16_f16", 16, 16, 1, 32, copies=True),
+    "wmma-1250": Unit("wmma_f32_16x16x32_bf16", "wmma_f32_16x16x32_f16", 16, 32, 8, 32),
 }
 """The instructions, by the names that plans use."""

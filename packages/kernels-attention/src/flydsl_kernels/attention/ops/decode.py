@@ -7,20 +7,20 @@ import numbers
 from dataclasses import dataclass
 from typing import Any
 
-from flydsl.errors import ConfigError, UserValueError
+from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.attention.arrays import address, indices
 from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
-from flydsl_rocdl.arch import lookup
+from flydsl_rocdl.arch import ArchFacts, lookup
 
 __all__ = [
     "LOG2_E",
     "DecodeOptions",
     "cache_unit",
-    "check_architecture",
     "check_pages",
     "decode_output",
     "decode_queries",
+    "own_facts",
     "part_slots",
     "run_decode",
     "work_arrays",
@@ -205,9 +205,8 @@ def run_decode(
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
-    check_architecture(q)
+    plan = select_decode(problem, own_facts(q))
     target = result.reshape(count, length, heads, widths[1])
-    plan = select_decode(problem, False)
     least = max(WAVES * plan.step, _LEAST_KEYS)
     slots = part_slots(options, count, kv_heads, -(-int(table.shape[1]) * page // least))
     work = Work(lengths, *work_arrays(count, slots, q))
@@ -300,21 +299,13 @@ def decode_queries(q: Any) -> Any:
     return q if len(q.shape) == 4 else q.reshape(q.shape[0], 1, *q.shape[1:])
 
 
-def check_architecture(q: Any) -> None:
-    """Check that what is launched with an array is for an architecture that the kernels are for.
+def own_facts(q: Any) -> ArchFacts:
+    """Return what is known of the architecture that is launched on with an array.
 
     Raises:
-        ConfigError: It has no matrix instructions of the family that they use.
         TargetError: There is no target, or it is unknown.
     """
-    facts = lookup(str(arrays.target_of(q).arch))
-    if "mfma" not in {shape.family for shape in facts.matrix}:
-        raise ConfigError(
-            "decoding has no kernel for this architecture",
-            code="FLY-C945",
-            value=facts.name,
-            allowed="architectures with mfma instructions",
-        )
+    return lookup(str(arrays.target_of(q).arch))
 
 
 def decode_output(out: Any, q: Any, shape: tuple[int, ...], kind: str) -> Any:

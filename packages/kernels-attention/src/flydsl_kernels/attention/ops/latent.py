@@ -7,15 +7,21 @@ from typing import Any
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.attention.arrays import address, indices
-from flydsl_kernels.attention.decoding import LATENT, LATENT_STEP, MLA_WIDTH, LatentProblem
+from flydsl_kernels.attention.decoding import (
+    LATENT,
+    LATENT_STEP,
+    MLA_WIDTH,
+    LatentProblem,
+    select_latent,
+)
 from flydsl_kernels.attention.ops.decode import (
     LOG2_E,
     DecodeOptions,
     cache_unit,
-    check_architecture,
     check_pages,
     decode_output,
     decode_queries,
+    own_facts,
     part_slots,
     work_arrays,
 )
@@ -100,7 +106,7 @@ def run_latent(
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
-    check_architecture(q)
+    select_latent(problem, own_facts(q))
     slots = part_slots(options, count, 1, -(-int(table.shape[1]) * problem.page // _LEAST_KEYS))
     work = Work(lengths, *work_arrays(count, slots, q))
     launch_work(work, 0, _LEAST_KEYS, problem.queries, LATENT_STEP, False, stream)
