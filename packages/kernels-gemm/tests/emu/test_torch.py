@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flydsl.errors import UserTypeError, UserValueError
-from flydsl_kernels.gemm import gemm
+from flydsl.errors import UserError, UserTypeError, UserValueError
+from flydsl_kernels.gemm import gemm, grouped_gemm, preshuffle_b
 
 torch = pytest.importorskip("torch")
 
@@ -87,3 +87,38 @@ def test_gradients_through_scales_are_refused(gfx942):
     x = torch.randn(5, 64, dtype=torch.float16, requires_grad=True)
     with pytest.raises(UserValueError, match="no gradient"):
         gemm(x, torch.randn(16, 64, dtype=torch.float16), scale_a=torch.ones(1))
+
+
+def test_gradients_that_there_are_not_are_refused(gfx942):
+    x = torch.randn(16, 64, dtype=torch.float16, requires_grad=True)
+    w, ends = torch.randn(16, 64, dtype=torch.float16), torch.tensor([16], dtype=torch.int32)
+    for call in (lambda: gemm(x, preshuffle_b(w)), lambda: grouped_gemm(x, w[None], ends)):
+        with pytest.raises(UserValueError, match="no gradient") as caught:
+            call()
+        assert caught.value.code == "FLY-U914"
+        with torch.no_grad():
+            assert call().shape == (16, 16)
+
+
+def test_shapes_are_followed_and_transformations_refused(gfx942):
+    x, w = torch.randn(5, 64).half(), torch.randn(16, 64).half()
+    meta = gemm(x.to("meta"), w.to("meta"), scale_a=2.0, out_dtype=torch.float32)
+    assert (meta.shape, meta.dtype, meta.device.type) == ((5, 16), torch.float32, "meta")
+    wide = torch.ones(5, 16, device="meta")
+    for call in (
+        lambda: torch.vmap(lambda row: gemm(row[None], w))(x), lambda: gemm(x.to_sparse(), w),
+        lambda: torch.func.grad(lambda t: gemm(t, w).sum())(x),
+        lambda: gemm(x.to("meta"), w.to("meta"), out=wide),
+        lambda: gemm(x, w, bias=torch.ones(16).to_sparse()),
+    ):  # fmt: skip
+        with pytest.raises(UserError, match="FLY-U547"):
+            call()
+
+
+def test_compiled_with_a_number_as_a_scale(gfx942):
+    x, w = torch.randn(5, 64).half(), torch.randn(16, 64).half()
+    compiled = torch.compile(
+        lambda x, w: gemm(x, w, scale_a=2.0, out_dtype=torch.float32), fullgraph=True,
+        backend="aot_eager",
+    )  # fmt: skip
+    assert torch.equal(compiled(x, w), 2 * gemm(x, w, out_dtype="float32"))

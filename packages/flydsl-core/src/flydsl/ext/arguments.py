@@ -28,9 +28,11 @@ __all__ = [
     "as_number",
     "as_pair",
     "as_text",
+    "check_arrays",
     "check_choice",
     "check_fields",
     "check_instance",
+    "check_no_gradient",
     "check_results_apart",
     "compiling",
     "element_type",
@@ -61,6 +63,29 @@ def through_pytorch(operator: bool, needed: Mapping[str, Any], **given: Any) -> 
         UserTypeError: One is no array, of another library or device than the first, or has no plain
             memory where the kernels need it; or a derivative is asked for that there is not.
     """
+    followed = _checked(operator, needed, given)
+    first = next(iter(needed.values()))
+    if not arrays.is_torch(first):
+        return False
+    if followed or not operator or compiling():
+        return operator
+    torch = sys.modules["torch"]
+    # A mode that watches operators (shapes, graphs, counts of operations) would see no launch.
+    return bool(torch._C._len_torch_dispatch_stack()) or arrays.differentiable(
+        first, *needed.values(), *given.values()
+    )
+
+
+def check_arrays(needed: Mapping[str, Any], **given: Any) -> None:
+    """Check the arrays of a call that launches nothing; arguments and errors of `through_pytorch`.
+
+    Tensors that only have shapes are taken.
+    """
+    _checked(True, needed, given)
+
+
+def _checked(operator: bool, needed: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Check arrays, and return whether one of them only has a shape."""
     present = list(needed.items())
     present += [(name, array) for name, array in given.items() if array is not None]
     for name, array in present:
@@ -68,20 +93,35 @@ def through_pytorch(operator: bool, needed: Mapping[str, Any], **given: Any) -> 
     first = present[0][1]
     for name, array in present[1:]:
         arrays.check_same_library(array, first, name)
-    if not arrays.is_torch(first):
+    if not arrays.is_torch(first) or compiling():
         return False
-    if compiling():
-        return operator
-    followed = False
-    for name, array in present:
-        followed = _follows_shapes(array, name, operator) or followed
-    if followed or not operator:
-        return followed
-    torch = sys.modules["torch"]
-    # A mode that watches operators (shapes, graphs, counts of operations) would see no launch.
-    return bool(torch._C._len_torch_dispatch_stack()) or arrays.differentiable(
-        *(array for _, array in present)
-    )
+    only_shapes = [name for name, array in present if _only_shape(array, name, operator)]
+    return bool(only_shapes)
+
+
+def check_no_gradient(what: str, code: str, **given: Any) -> None:
+    """Check that PyTorch does not want to differentiate a call that no gradient passes through.
+
+    Args:
+        what: The operation, in the plural.
+        code: Of the error.
+        **given: Arguments by their names; those that are no tensors are passed over.
+
+    Raises:
+        UserValueError: An argument requires a gradient, and gradients are on.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or compiling() or not torch.is_grad_enabled():
+        return
+    wanted = [n for n, t in given.items() if isinstance(t, torch.Tensor) and t.requires_grad]
+    if wanted:
+        raise UserValueError(
+            f"{what} have no gradient",
+            code=code,
+            value=", ".join(wanted),
+            allowed="arguments without requires_grad",
+            hint="detach them, or use torch.no_grad()",
+        )
 
 
 def _check_kind(array: Any, name: str) -> None:
@@ -105,7 +145,7 @@ def _check_kind(array: Any, name: str) -> None:
         )
 
 
-def _follows_shapes(tensor: Any, name: str, operator: bool) -> bool:
+def _only_shape(tensor: Any, name: str, operator: bool) -> bool:
     """Return whether a tensor has a shape only; refuse what kernels cannot read otherwise.
 
     Raises:

@@ -15,6 +15,7 @@ from typing import Any
 
 import flydsl.expr as fx
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import check_fields
 
 __all__ = ["ACTIVATIONS", "Epilogue", "activated", "gelu", "quantised", "relu", "silu"]
 
@@ -128,6 +129,7 @@ class Epilogue:
     quantised: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.activation not in ACTIVATIONS:
             raise ConfigError("there is no such activation", code="FLY-C608",
                               value=self.activation,

@@ -36,7 +36,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import as_text, check_arrays, check_fields, element_type
 from flydsl.ext.arrays import as_bytes, contiguous, dtype_name, is_torch
 from flydsl_rocdl.arch import KNOWN, lookup
 
@@ -167,7 +169,7 @@ _SCALES_OF = {
 
 
 def _layout(name: str, table: Mapping[str, ShuffleLayout] = LAYOUTS) -> ShuffleLayout:
-    found = table.get(name)
+    found = table.get(as_text(name, "layout"))
     if found is None:
         raise ConfigError(
             "there is no such layout", code="FLY-C600", value=name, allowed=", ".join(table)
@@ -222,6 +224,8 @@ class PreshuffledWeight:
     arch: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        check_arrays({"data": self.data}, scales=self.scales)
         layout = _layout(self.layout)
         if self.dtype not in layout.dtypes:
             raise ConfigError(
@@ -324,6 +328,7 @@ def unshuffle(array: Any, layout: str) -> Any:
     Raises:
         ConfigError: Unknown layout, or extents that it does not divide.
     """
+    check_arrays({"array": array})
     found = _layout(layout, {**LAYOUTS, **SCALE_LAYOUTS})
     lead = tuple(array.shape[:-2])
     parts = found.parts(int(array.shape[-2]), int(array.shape[-1]), _bits_of(array))
@@ -333,11 +338,12 @@ def unshuffle(array: Any, layout: str) -> Any:
     return contiguous(moved).reshape(tuple(array.shape))
 
 
+@at_user_line()
 def preshuffle_b(
     b: Any,
     *,
     layout: str = "16x16",
-    dtype: str | None = None,
+    dtype: Any = None,
     scales: Any = None,
     arch: str | None = None,
 ) -> PreshuffledWeight:
@@ -348,7 +354,8 @@ def preshuffle_b(
             ``ml_dtypes``' type with one code per byte or bytes (…, K/2) of two codes, the lower
             nibble first. For ``int4``, int8 numbers of -8 to 7.
         layout: The order to make, of `LAYOUTS`.
-        dtype: Element type; needed where the array's own says less (bytes, or int8 for ``int4``).
+        dtype: Element type, by name or as NumPy or PyTorch have it; needed where the array's own
+            says less (bytes, or int8 for ``int4``).
         scales: E8M0 scales (…, N, K/32) as bytes or ``float8_e8m0fnu``, which are rearranged too,
             or scales of another type, which are kept as they are.
         arch: Bind the result to one architecture.
@@ -357,8 +364,10 @@ def preshuffle_b(
         ConfigError: Unknown layout, a type or extents that it is not for, or an architecture
             whose kernels do not read it.
     """
+    check_arrays({"b": b}, scales=scales)
     found = _layout(layout)
     own = dtype_name(b)
+    dtype = dtype if dtype is None else element_type(dtype, "dtype")
     kind = dtype or _CODES.get(own, own)
     if kind not in found.dtypes:
         raise ConfigError(
@@ -403,6 +412,7 @@ def preshuffle_scales(scales: Any, layout: str = "e8m0") -> Any:
         ConfigError: Unknown layout, scales that are no bytes, or extents that it does not divide
             (``e8m0``: rows in 32, blocks in 8, so K in 256).
     """
+    check_arrays({"scales": scales})
     if dtype_name(scales) not in ("uint8", *_SCALES):
         raise ConfigError("these are no E8M0 scales", code="FLY-C601", value=dtype_name(scales),
                           allowed=", ".join(("uint8", *_SCALES)))  # fmt: skip
@@ -415,6 +425,7 @@ def pack_fp4(codes: Any) -> Any:
     Raises:
         ConfigError: K is odd.
     """
+    check_arrays({"codes": codes})
     if codes.shape[-1] % 2:
         raise ConfigError("4-bit codes are packed in pairs", code="FLY-C602",
                           value=int(codes.shape[-1]), allowed="an even number")  # fmt: skip
@@ -430,6 +441,7 @@ def pack_int4(numbers: Any) -> Any:
     Raises:
         ConfigError: Another type, a number out of range, or K not a multiple of 8.
     """
+    check_arrays({"numbers": numbers})
     if dtype_name(numbers) != "int8" or numbers.shape[-1] % 8:
         raise ConfigError("int4 weights are packed from int8 numbers, eight in a word",
                           code="FLY-C601", value=(dtype_name(numbers), tuple(numbers.shape)),
@@ -453,6 +465,7 @@ def pack_fp6(codes: Any) -> Any:
     Raises:
         ConfigError: K is not a multiple of 32.
     """
+    check_arrays({"codes": codes})
     if codes.shape[-1] % 32:
         raise ConfigError("6-bit codes are packed in groups of 32", code="FLY-C602",
                           value=int(codes.shape[-1]), allowed="multiples of 32")  # fmt: skip

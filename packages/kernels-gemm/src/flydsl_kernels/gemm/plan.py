@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from flydsl.ext.arguments import check_fields
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
 
 __all__ = ["WEIGHTS", "EpiloguePlan", "GemmConfig", "GemmPlan", "OperandPlan", "WeightOrder"]
@@ -56,6 +57,9 @@ class GemmConfig:
             the tensor data mover where there is one.
         streams: Workgroups that share the steps of all tiles evenly, at least as many as there are
             tiles; their sums are added in a second launch. 0: one workgroup a tile, or `split_k`.
+
+    Raises:
+        UserTypeError: One of these is no integer, or `direct` no truth value.
     """
 
     tile_m: int
@@ -67,6 +71,9 @@ class GemmConfig:
     group_m: int = 8
     direct: bool = False
     streams: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def waves(self) -> int:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError, UserTypeError
+from flydsl.ext.arguments import as_integer, check_instance
 from flydsl_kernels.gemm.device_figures import DeviceFigures, figures_of
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
@@ -135,6 +137,7 @@ def facts_of(target: Target | str) -> ArchFacts:
     return lookup(arch)
 
 
+@at_user_line()
 def plan_gemm(
     problem: GemmProblem, target: Target | str, *, split_k: int | None = None
 ) -> GemmChoice:
@@ -148,8 +151,11 @@ def plan_gemm(
     Raises:
         TargetError: The architecture multiplies no such types.
         ConfigError: No configuration is legal.
+        UserTypeError: An argument is of another kind.
     """
-    return _choice(problem, facts_of(target).name, split_k)
+    check_instance(problem, GemmProblem, "problem")
+    parts = None if split_k is None else as_integer(split_k, "split_k")
+    return _choice(problem, facts_of(target).name, parts)
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import check_fields, element_type
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS as ORDERS
 
@@ -57,6 +58,7 @@ class Operand:
     order: str = ""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.order and self.order not in ORDERS:
             raise ConfigError(
                 "weights have no such order",
@@ -103,6 +105,7 @@ class Scaling:
     out: str = ""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for what, kind in (("a", self.a), ("b", self.b), ("out", self.out)):
             allowed = ("", "tensor", "row") if what == "out" else ("", "tensor", "row", "block")
             if kind not in allowed:
@@ -126,7 +129,7 @@ class GemmProblem:
         m: Rows of A and C; zero is allowed, as for the others.
         n: Columns of B and C.
         k: Columns of A, rows of B.
-        dtype: Element type of A.
+        dtype: Element type of A, by name or as NumPy or PyTorch have it, as the others.
         b_dtype: Element type of B; default that of A.
         out_dtype: Element type of C; default `default_output`.
         batch: How many products.
@@ -140,6 +143,7 @@ class GemmProblem:
 
     Raises:
         ConfigError: One of these is out of range, or they do not go together.
+        UserTypeError: One of these is of another kind.
     """
 
     m: int
@@ -158,6 +162,9 @@ class GemmProblem:
     residual: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("dtype", "b_dtype", "out_dtype"):
+            object.__setattr__(self, name, element_type(getattr(self, name), name))
+        check_fields(self)
         object.__setattr__(self, "b_dtype", self.b_dtype or self.dtype)
         self._check_types()
         object.__setattr__(self, "out_dtype", self.out_dtype or self.default_output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypedDict, Unpack
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext import arrays
+from flydsl.ext.arguments import check_arrays, check_no_gradient, through_pytorch
 from flydsl_kernels.gemm.ops.mx import has_shared_exponents, run_mx
 from flydsl_kernels.gemm.ops.product import Request, output_type, run_gemm
 from flydsl_kernels.gemm.plan import GemmConfig
@@ -26,13 +26,14 @@ class GemmOptions(TypedDict, total=False):
     scale_a: Any
     scale_b: Any
     scale_out: Any
-    out_dtype: str | None
+    out_dtype: Any
     layout: str
     split_k: int | None
     config: GemmConfig | None
     stream: Any
 
 
+@at_user_line()
 def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
     """Return the matrix product of two arrays, or of two batches of them, with what follows it.
 
@@ -65,16 +66,16 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             activation: ``"relu"``, ``"silu"``, ``"gelu"`` (tanh form) or ``"gelu_erf"``.
             residual: (M, N) or the result's shape, of float32, bfloat16 or float16, added last;
                 may be `out`.
-            scale_a: f32 factors of A: one number, as () or (1,); one per row, (M,) or (M, 1); or
+            scale_a: f32 factors of A: a number, or as () or (1,); one per row, (M,) or (M, 1); or
                 one per row and 128 columns, (M, K / 128). Or E8M0, (M, K / 32); B's (N, K / 32).
             scale_b: f32 factors of B: one number; one per column, (N,) or (N, 1); or one per 128 x
                 128 block, (ceil(N / 128), K / 128), which goes with blocks of A. Scales of
                 batches have one more axis before these.
             scale_out: f32 divisors of 8-bit results, which are then saturated and rounded to
                 nearest even: one number, or one per row.
-            out_dtype: Name of the result's element type: float32, bfloat16, float16, int32 (of
-                int8 alone), int8, or an 8-bit float. Default: `a`'s if it has 16 bits; int32 for
-                int8 without scales, bias and activation; else bfloat16.
+            out_dtype: The result's element type, by name or as NumPy or PyTorch have it: float32,
+                bfloat16, float16, int32 (of int8 alone), int8, or an 8-bit float. Default: `a`'s if
+                it has 16 bits; int32 for int8 without scales, bias and activation; else bfloat16.
             layout: ``"nn"``, ``"nt"``, ``"tn"`` or ``"tt"``, for `a` and `b`.
             split_k: How many workgroups share a tile, each with a part of K. Their sums are added
                 in a fixed order, so results are the same in every run. Default: as predicted best.
@@ -93,23 +94,29 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Shapes or element types that do not fit, or an output whose rows overlap.
     """
-    request = Request(**options)
-    if not isinstance(b, PreshuffledWeight) and has_shared_exponents(request):
-        with at_user_line():
-            return run_mx(a, b, request)
-    plain = request.out is None and request.stream is None and request.config is None
-    shuffled = isinstance(b, PreshuffledWeight)
-    if plain and not shuffled and arrays.differentiable(a, b, request.bias, request.residual):
+    check_arrays({"a": a})
+    request = Request(**options).with_scales_like(a)
+    if isinstance(b, PreshuffledWeight):
+        return _preshuffled(a, b, request)
+    shared = has_shared_exponents(request)
+    fits = request.plain and not shared
+    if through_pytorch(fits, {"a": a, "b": b}, **request.optional_arrays):
         from flydsl_kernels.gemm.ops.operators import differentiable_gemm
 
         return differentiable_gemm(a, b, request, output_type(a, request))
-    with at_user_line():
-        if shuffled and b.scale_layout:
-            from flydsl_kernels.gemm.ops.scaled import run_scaled
+    return run_mx(a, b, request) if shared else run_gemm(a, b, request)
 
-            return run_scaled(a, b, request)
-        if shuffled:
-            from flydsl_kernels.gemm.ops.preshuffled import run_preshuffled
 
-            return run_preshuffled(a, b, request)
-        return run_gemm(a, b, request)
+def _preshuffled(a: Any, b: PreshuffledWeight, request: Request) -> Any:
+    through_pytorch(False, {"a": a, "b": b.data}, scales=b.scales, **request.optional_arrays)
+    check_no_gradient(
+        "products with preshuffled weights", "FLY-U914", a=a, bias=request.bias,
+        residual=request.residual,
+    )  # fmt: skip
+    if b.scale_layout:
+        from flydsl_kernels.gemm.ops.scaled import run_scaled
+
+        return run_scaled(a, b, request)
+    from flydsl_kernels.gemm.ops.preshuffled import run_preshuffled
+
+    return run_preshuffled(a, b, request)

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_arrays, check_no_gradient, through_pytorch
 from flydsl_kernels.gemm.arrays import as_matrix, as_output, broadcast
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.ops.product import Request, apart, output_type
@@ -30,12 +31,13 @@ class GroupedOptions(TypedDict, total=False):
     residual: Any
     scale_a: Any
     scale_b: Any
-    out_dtype: str | None
+    out_dtype: Any
     layout: str
     config: GemmConfig | None
     stream: Any
 
 
+@at_user_line()
 def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -> Any:
     """Multiply groups of rows by a matrix each, in one launch: row r by the matrix of its group.
 
@@ -60,8 +62,13 @@ def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -
         UserTypeError: Arguments of other libraries or of different devices.
         UserValueError: Shapes or element types that do not fit.
     """
-    with at_user_line():
-        return _run(a, b, ends, Request(**options))
+    check_arrays({"a": a})
+    request = Request(**options).with_scales_like(a)
+    through_pytorch(False, {"a": a, "b": b, "ends": ends}, **request.optional_arrays)
+    check_no_gradient(
+        "grouped products", "FLY-U914", a=a, b=b, bias=request.bias, residual=request.residual
+    )
+    return _run(a, b, ends, request)
 
 
 def _run(a: Any, b: Any, ends: Any, request: Request) -> Any:
@@ -76,8 +83,6 @@ def _run(a: Any, b: Any, ends: Any, request: Request) -> Any:
                 f"grouped products have no {what}", code="FLY-C918", value=given, allowed="None"
             )
     request, a, b, ends = apart(request, a, b, ends)
-    arrays.check_same_library(b, a, "b")
-    arrays.check_same_library(ends, a, "ends")
     arrays.check_dtype(ends, ("int32",), "ends")
     if a.ndim != 2 or b.ndim != 3:
         raise UserValueError(

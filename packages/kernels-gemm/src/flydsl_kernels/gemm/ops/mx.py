@@ -7,10 +7,11 @@ from typing import Any
 
 from flydsl.errors import ConfigError, TargetError, UserValueError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_no_gradient
 from flydsl_kernels.gemm.arrays import aligned, as_output, as_stack, stacked
 from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type
 from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
 from flydsl_kernels.gemm.rules import sum_epilogue
@@ -66,11 +67,11 @@ def run_mx(a: Any, b: Any, request: Request) -> Any:
         TargetError: The architecture has no such instruction for plain matrices.
     """
     _check_options(request)
-    if arrays.differentiable(a, b, request.bias, request.residual):
-        raise UserValueError(
-            "products with E8M0 scales have no gradient", code="FLY-U914",
-            value="an argument with requires_grad", allowed="detached arguments",
-        )  # fmt: skip
+    check_no_gradient(
+        "products with E8M0 scales", "FLY-U914", a=a, b=b, bias=request.bias,
+        residual=request.residual,
+    )  # fmt: skip
+    request, a, b = apart(request, a, b)
     facts = facts_of(arrays.target_of(a))
     _check_target(facts)
     arrays.check_same_library(b, a, "b")

@@ -7,6 +7,7 @@ from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_fields, element_type, is_number
 from flydsl_kernels.gemm.arrays import Matrix, as_matrix, as_output, as_weights, stacked
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.plan import GemmConfig
@@ -36,11 +37,39 @@ class Request:
     scale_a: Any = None
     scale_b: Any = None
     scale_out: Any = None
-    out_dtype: str | None = None
+    out_dtype: Any = None
     layout: str = "nt"
     split_k: int | None = None
-    config: GemmConfig | None = None
+    config: Any = None
     stream: Any = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.out_dtype is not None:
+            object.__setattr__(self, "out_dtype", element_type(self.out_dtype, "out_dtype"))
+        if self.config is not None and not isinstance(self.config, GemmConfig):
+            raise UserTypeError(
+                "config is no configuration of a product", code="FLY-U910", value=self.config,
+                allowed="a GemmConfig, or None",
+            )  # fmt: skip
+
+    def with_scales_like(self, a: Any) -> Request:
+        """Return the same with scales that are numbers as arrays beside `a`."""
+        names = ("scale_a", "scale_b", "scale_out")
+        numbers = {n: getattr(self, n) for n in names if is_number(getattr(self, n))}
+        units = {n: arrays.zeros((1,), "float32", a) + float(v) for n, v in numbers.items()}
+        return replace(self, **units) if units else self
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is given that PyTorch's operator does not take."""
+        return self.out is None and self.stream is None and self.config is None
+
+    @property
+    def optional_arrays(self) -> dict[str, Any]:
+        """The optional arguments that are arrays, by their names."""
+        names = ("bias", "residual", "scale_a", "scale_b", "scale_out", "out")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +92,6 @@ def run_gemm(a: Any, b: Any, request: Request) -> Any:
         return given.result
     facts = facts_of(arrays.target_of(a))
     config = request.config
-    if config is not None and not isinstance(config, GemmConfig):
-        raise UserTypeError(
-            "config is no configuration of a product", code="FLY-U910", value=config,
-            allowed="a GemmConfig, or None",
-        )  # fmt: skip
     if config is None:
         config = plan_gemm(given.problem, facts.name, split_k=request.split_k).best.config
     elif request.split_k is not None:
@@ -186,10 +210,9 @@ def output_type(a: Any, request: Request) -> str:
 
 
 def _output_type(request: Request) -> str:
-    given = "" if request.out_dtype is None else str(request.out_dtype).rpartition(".")[2]
+    given: str = request.out_dtype or ""
     if request.out is None:
         return given
-    arrays.is_torch(request.out)
     found = arrays.dtype_name(request.out)
     if given and given != found:
         raise UserValueError(

@@ -13,6 +13,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import check_fields
 from flydsl_kernels.gemm.device.preshuffle.checked import Sizes
 from flydsl_kernels.gemm.device.preshuffle.operands import Pitches
 from flydsl_kernels.gemm.device.preshuffle.plan import REACH, SIDE, THREADS, PreshufflePlan
@@ -46,6 +47,9 @@ class BatchStrides:
     sca_batch: int = -1
     c_row: int = -1
     c_batch: int = -1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def plain(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import as_flag, as_integer, as_text
 from flydsl_kernels.gemm.device.preshuffle.batches import BatchStrides, Distances, batched_launcher
 from flydsl_kernels.gemm.device.preshuffle.kernel import preshuffle_launcher
 from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
@@ -18,6 +19,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 _SCALED = ("fp8", "int8", "int4")
 
 
+@at_user_line()
 def compile_preshuffle_gemm(
     *,
     N: int,
@@ -70,12 +72,14 @@ def compile_preshuffle_gemm(
                               value=name, allowed=", ".join(known))  # fmt: skip
     chosen = {**known, **options}
     _check_preload(chosen["preload"])
-    scaled = in_dtype in _SCALED or in_dtype.endswith("_int4")
+    scaled = as_text(in_dtype, "in_dtype") in _SCALED or in_dtype.endswith("_int4")
     plan = PreshufflePlan(
         in_dtype, out_dtype, N, K, tile_m, tile_n, tile_k,
-        Epilogue.named(str(chosen["epilogue"]), scaled=scaled),
-        int(str(chosen["xcd_swizzle"])), int(str(chosen["lds_stage"])),
-        bool(chosen["enable_scheduler"]), bool(chosen["use_async_copy"]),
+        Epilogue.named(as_text(chosen["epilogue"], "epilogue"), scaled=scaled),
+        as_integer(chosen["xcd_swizzle"], "xcd_swizzle"),
+        as_integer(chosen["lds_stage"], "lds_stage"),
+        as_flag(chosen["enable_scheduler"], "enable_scheduler"),
+        as_flag(chosen["use_async_copy"], "use_async_copy"),
     )  # fmt: skip
     return preshuffle_launcher(plan, chosen["waves_per_eu"])
 
@@ -84,6 +88,7 @@ _MX = {("fp4", "fp4"): "mxfp4", ("fp6", "fp4"): "mxfp6", ("fp8", "fp8"): "mxfp8"
        ("fp8", "fp4"): "mxfp8_fp4"}  # fmt: skip
 
 
+@at_user_line()
 def compile_mx_gemm(
     *,
     N: int,
@@ -115,6 +120,10 @@ def compile_mx_gemm(
     Raises:
         ConfigError: An argument that the kernel cannot have; says which ones it can.
     """
+    given: object = tile  # the annotation is a promise of the caller
+    if not isinstance(given, (tuple, list)) or len(given) != 3:
+        raise ConfigError("a tile has three extents", code="FLY-C930", value=tile,
+                          allowed="(rows, columns, K)")  # fmt: skip
     plan = _mx_plan((a_dtype, b_dtype), out_dtype, (N, K, *tile), xcd_swizzle)
     return preshuffle_launcher(plan, waves_per_eu)
 
@@ -122,12 +131,14 @@ def compile_mx_gemm(
 def _mx_plan(
     types: tuple[str, str], out_dtype: str, sizes: tuple[int, int, int, int, int], group: int
 ) -> PreshufflePlan:
+    types = as_text(types[0], "a_dtype"), as_text(types[1], "b_dtype")
     if types not in _MX:
         raise ConfigError("there is no product of these types", code="FLY-C930", value=types,
                           allowed="; ".join(f"{a} and {b}" for a, b in _MX))  # fmt: skip
     return PreshufflePlan(_MX[types], out_dtype, *sizes, group_m=group)
 
 
+@at_user_line()
 def launch_gemm(  # noqa: PLR0913
     C: Any, A: Any, B: Any, scale_a: Any, scale_b: Any, M: int, N: int, stream: Any = None, *,
     K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4", out_dtype: str = "bf16",
@@ -146,23 +157,23 @@ def launch_gemm(  # noqa: PLR0913
         ConfigError: An argument that the kernel cannot have.
         UserValueError: N, or an array's size, that does not fit.
     """
+    M, batch = as_integer(M, "M"), as_integer(batch, "batch")  # noqa: N806
     strides = BatchStrides(a_row_stride, a_batch_stride, sca_row_stride, sca_batch_stride,
                            c_row_stride, c_batch_stride)  # fmt: skip
-    with at_user_line():
-        sizes = N, K, tile_m, tile_n, tile_k
-        plan = _mx_plan((a_dtype, b_dtype), out_dtype, sizes, xcd_swizzle)
-        if batch == 1 and strides.plain:
-            preshuffle_launcher(plan, waves_per_eu)(C, A, B, scale_a, scale_b, C, M, N, stream)
-            return
-        found = strides.resolved(plan, M, batch)
-        found.check(plan, (C, A, B, scale_a, scale_b), M, batch)
-        if M and batch:
-            launcher = batched_launcher(plan, waves_per_eu)
-            apart = Distances(
-                batch, found.a_row, found.a_batch, found.sca_row, found.sca_batch, found.c_row,
-                found.c_batch,
-            )  # fmt: skip
-            launcher(C, A, B, scale_a, scale_b, M, apart, stream)
+    sizes = N, K, tile_m, tile_n, tile_k
+    plan = _mx_plan((a_dtype, b_dtype), out_dtype, sizes, xcd_swizzle)
+    if batch == 1 and strides.plain:
+        preshuffle_launcher(plan, waves_per_eu)(C, A, B, scale_a, scale_b, C, M, N, stream)
+        return
+    found = strides.resolved(plan, M, batch)
+    found.check(plan, (C, A, B, scale_a, scale_b), M, batch)
+    if M and batch:
+        launcher = batched_launcher(plan, waves_per_eu)
+        apart = Distances(
+            batch, found.a_row, found.a_batch, found.sca_row, found.sca_batch, found.c_row,
+            found.c_batch,
+        )  # fmt: skip
+        launcher(C, A, B, scale_a, scale_b, M, apart, stream)
 
 
 def _check_preload(preload: object) -> None:

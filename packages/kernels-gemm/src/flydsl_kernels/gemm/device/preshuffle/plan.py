@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import check_fields
 from flydsl_rocdl.kernels.epilogue import Epilogue
 from flydsl_rocdl.kernels.row_exchange import WAVE_BYTES
 
@@ -92,6 +93,7 @@ class PreshufflePlan:
     direct: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.in_dtype not in IN_DTYPES:
             raise _refuse("there is no kernel for this input type", self.in_dtype,
                           ", ".join(IN_DTYPES))  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import as_integer
 from flydsl_kernels.gemm.device.rdna4.kernel import fixed_launcher
 from flydsl_kernels.gemm.device.rdna4.plan import Rdna4Plan
 
@@ -13,6 +15,7 @@ __all__ = ["compile_fp8_gemm"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def compile_fp8_gemm(
     *,
     M: int,
@@ -44,7 +47,7 @@ def compile_fp8_gemm(
     Raises:
         ConfigError: A number that the kernel cannot do; says which ones it can.
     """
-    if M <= 0:
+    if as_integer(M, "M") <= 0:
         raise ConfigError("M is not positive", code="FLY-C930", value=M, allowed="1 and up")
     unrolled = 2 if k_unroll is None else k_unroll
     return fixed_launcher(Rdna4Plan(N, K, tile_m, tile_n, tile_k, unrolled, group_m), M)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import check_fields
 from flydsl_rocdl.kernels.epilogue import Epilogue
 
 __all__ = ["SIDE", "STEP", "THREADS", "WAVE", "WAVES", "Rdna4Plan"]
@@ -59,6 +60,7 @@ class Rdna4Plan:
     epilogue: Epilogue = _SCALED
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, value, unit in (
             ("N", self.n, SIDE), ("tile_m", self.tile_m, SIDE),
             ("tile_n", self.tile_n, SIDE * WAVES), ("tile_k", self.tile_k, STEP),
