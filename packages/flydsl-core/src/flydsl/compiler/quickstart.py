@@ -30,7 +30,8 @@ from flydsl.config.settings import environment_text, overridden
 from flydsl.errors import FlyDSLError
 from flydsl.expr.numeric import Numeric
 from flydsl.expr.structs import Struct
-from flydsl.frontend.dependencies import value_identity
+from flydsl.frontend.dependencies import classes_given, value_identity
+from flydsl.frontend.recall import recall_classes
 
 if TYPE_CHECKING:
     from flydsl.compiler.artifact import Artifact
@@ -102,7 +103,10 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None
     """
     if not _fresh() or not settings.ENABLE_CACHE.get():
         return None
-    dependencies = function.dependencies().given(*_given(function, values))
+    dependencies = function.recalled_dependencies()
+    kinds = classes_given(*_given(function, values))
+    if kinds:
+        dependencies = dependencies.with_classes(recall_classes(kinds))
     key = _key(function, values, dependencies)
     data = None if key is None else disk_cache().fetch(key)
     if data is None:

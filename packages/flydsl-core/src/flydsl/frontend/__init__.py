@@ -1,7 +1,8 @@
 """From decorated Python functions to Fly IR: decorators, rewriting of control flow, tracing.
 
 Modules: `functions` (``jit`` and ``kernel``), `signature`, `launcher` and `parameters` (launches),
-`tracing`, `scope` and `traced` (one trace and its result), `dependencies` (cache keys); rewriting:
+`tracing`, `scope` and `traced` (one trace and its result), `dependencies` (cache keys) with
+`scanning`, `recall` and `watching` (what counts, in this process and later ones); rewriting:
 `source`, `scopes`, `liveness`, `jumps`, `syntax`, `rewriter`, `compiling`, `build`; runtime of it:
 `runtime`, `regions`, `loops`, `carry`, `mutation`, `missing`, `speculate`.
 

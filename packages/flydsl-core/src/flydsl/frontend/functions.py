@@ -168,6 +168,15 @@ class JitFunction(_Decorated):
             found = self._dependencies = collect_dependencies(self.function, instance=self.instance)
         return found
 
+    def recalled_dependencies(self) -> Dependencies:
+        """Return `dependencies`; the first time from a scan by another process, where it holds."""
+        if self._dependencies is None and self.instance is None:
+            from flydsl.frontend.recall import recall_function
+
+            self._dependencies = recall_function(self.function)
+            return self._dependencies
+        return self.dependencies()
+
     def _first_call(self, *args: Any, **kwargs: Any) -> object:
         return driver().call(self, args, kwargs)
 

@@ -1,0 +1,352 @@
+"""What a scan has found, kept on disk: later processes prove it instead of scanning again.
+
+A *recipe* lists the steps of a scan: where each function, class and value is found from the ones
+before. `recall` takes the same steps and collects what the scan looked at: code objects and plain
+values as they are, of others what their content hashes to, and which names lead nowhere. If all
+that hashes to what the recipe says, a scan would find the same, and so its digest is known.
+
+Code counts with its positions here, so that one hash over all of it does. That a recipe does not
+fit, because the program was moved or changed, only means that it is scanned, and the recipe written
+again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from flydsl.caching import compiler_fingerprint, disk_cache
+from flydsl.config import core as settings
+from flydsl.frontend import contents, dependencies, eligible, scanning, watching
+from flydsl.frontend.contents import MEMOISED, Content, classes_in, content_of
+from flydsl.frontend.dependencies import Dependencies
+from flydsl.frontend.eligible import is_user_module, rewritable
+from flydsl.frontend.scanning import Scan, fields_text, inner_of, is_generated, options_of
+from flydsl.frontend.watching import Check, FunctionState, Place
+
+__all__ = ["recall_classes", "recall_function"]
+
+_FORMAT = 1
+_PLAIN: Final = frozenset({int, float, complex, str, bool, type(None)})
+"""What `marshal` writes so that equal bytes are equal values."""
+
+
+class _Refused(Exception):
+    """The program is not what the recipe says."""
+
+
+class _Recipe(NamedTuple):
+    """A scan that can be repeated.
+
+    Attributes:
+        names: `Scan.names`.
+        steps: Kind and name of the place, number of the step that found its owner, kind of the
+            step, number of an earlier step that found the same, or -1.
+        absent: For each module with functions: a step that found one of them, and what these name
+            but the module does not have.
+        modules: Steps that found modules, and the attributes of each that were found.
+        digest: `Dependencies.digest`.
+        proof: Hash of everything that was looked at.
+    """
+
+    names: frozenset[str]
+    steps: tuple[tuple[str, Any, int, str, int], ...]
+    absent: tuple[tuple[int, frozenset[str]], ...]
+    modules: tuple[tuple[int, frozenset[str]], ...]
+    digest: str = ""
+    proof: bytes = b""
+
+
+class _Replay:
+    """One repetition of a scan.
+
+    Args:
+        recipe: What to repeat.
+        roots: What the scan began with.
+
+    Raises:
+        _Refused, LookupError, AttributeError, TypeError, ValueError: Something is not the same.
+    """
+
+    def __init__(self, recipe: _Recipe, roots: Sequence[object]) -> None:
+        self.checks: list[Any] = []
+        self.functions: dict[int, FunctionState] = {}
+        self._tokens: list[object] = []
+        self._names = recipe.names
+        self._contents: dict[int, Content] = {}
+        self._held: dict[int, tuple[type, ...]] = {}
+        found: list[Any] = []
+        add, tokens, checks = found.append, self._tokens, self.checks
+        for kind, name, owner, how, same in recipe.steps:
+            # Plain tuples in the form of places and checks: making those would take most time.
+            place: tuple[str, Any, Any] = (kind, found[owner] if owner >= 0 else None, name)
+            if how == "empty":
+                self._empty(Place(*place))
+                value = None
+            elif kind == "global":
+                value = place[1].__globals__[name]
+            elif kind == "root":
+                value = roots[name]
+            elif kind == "part":
+                value = getattr(place[1], name)
+            elif kind == "mro":
+                value = place[1].__mro__[name]
+            elif kind == "held":
+                value = self._classes(place[1])[name]
+            else:
+                value = Place(*place).read()
+            add(value)
+            if how == "value":
+                if type(value) in _PLAIN:
+                    tokens.append(value)
+                    checks.append((place, value, "", None))
+                else:
+                    self._value(place, value)
+            elif how != "empty":
+                if kind not in _UNWATCHED:
+                    checks.append((place, value, "", None))
+                if same < 0:
+                    _LOOK[how](self, value)
+                elif value is not found[same]:
+                    raise _Refused
+        for number, absent in recipe.absent:
+            _require(absent.isdisjoint(found[number].__globals__))
+        for number, attributes in recipe.modules:
+            _require(_attributes(found[number], recipe.names) == attributes)
+
+    def proof(self) -> bytes:
+        """Return the hash of everything that was looked at."""
+        # Version 2 writes values one by one: later ones refer to objects seen before.
+        return hashlib.sha256(marshal.dumps(self._tokens, 2)).digest()
+
+    def _classes(self, value: object) -> tuple[type, ...]:
+        found = self._held.get(id(value))
+        if found is None:
+            found = self._held[id(value)] = tuple(classes_in(value))
+            self._tokens.append(len(found))
+        return found
+
+    def _empty(self, place: Place) -> None:
+        try:
+            place.read()
+        except (ValueError, AttributeError):
+            return
+        raise _Refused
+
+    # What was found ------------------------------------------------------------------------------
+    def _value(self, place: tuple[str, Any, Any], value: object) -> None:
+        content = self._contents.get(id(value))
+        if content is None:
+            content = self._contents[id(value)] = content_of(value, self._names)
+            _require(content.portable)
+            self._classes(value)
+        # Not alone: it is no string that the program has.
+        self._tokens.append((content.digest,))
+        held = content.digest if content.mutable else ""
+        self.checks.append((place, value, held, self._names))
+
+    def _default(self, function: types.FunctionType, name: str, held: Any) -> None:
+        """Note defaults of a function."""
+        if type(held) is tuple and _PLAIN.issuperset(map(type, held)):
+            self._tokens.append(held)
+            return
+        content = content_of(held)
+        _require(content.portable)
+        self._tokens.append(content.digest)
+        if content.mutable:
+            self.checks.append(Check(Place("attribute", function, name), held, content.digest))
+
+    def _function(self, function: Any) -> None:
+        _require(type(function) is types.FunctionType)
+        code, space = function.__code__, function.__globals__
+        defaults, keyword_defaults = function.__defaults__, function.__kwdefaults__
+        self.functions[id(function)] = FunctionState(function, code, defaults, keyword_defaults)
+        some = defaults is None, keyword_defaults is None
+        self._tokens += (code, space["__name__"], some)
+        _require("__flydsl_internal__" not in space)
+        if defaults is not None:
+            self._default(function, "__defaults__", defaults)
+        if keyword_defaults is not None:
+            self._default(function, "__kwdefaults__", keyword_defaults)
+
+    def _class(self, kind: Any) -> None:
+        space = vars(kind)
+        self._tokens += (
+            [(one.__module__, one.__qualname__) for one in kind.__mro__],
+            list(space),
+            [type(member).__qualname__ for member in space.values()],
+        )
+        if "__dataclass_fields__" in space:
+            self._tokens.append(fields_text(kind))
+
+    def _named(self, value: Any) -> None:
+        if isinstance(value, type):
+            self._tokens += (1, value.__module__, value.__qualname__)
+            self._tokens += [(one.__module__, one.__qualname__) for one in value.__mro__]
+        elif isinstance(value, types.ModuleType):
+            self._tokens += (2, value.__name__)
+        else:
+            _require(isinstance(value, (types.FunctionType, types.BuiltinFunctionType)))
+            content = content_of(value)
+            _require(content.portable and not hasattr(type(value), "traceable"))
+            self._tokens += (3, type(value) is types.FunctionType and rewritable(value))
+            self._tokens.append(content.digest)
+
+    def _decorated(self, value: Any) -> None:
+        kind = type(value)
+        instance = getattr(value, "instance", None) is not None
+        self._tokens += (kind.__module__, kind.__qualname__, options_of(value).digest, instance)
+
+    def _method(self, value: Any) -> None:
+        _require(isinstance(value, types.MethodType))
+        self._tokens.append(type(value.__func__).__qualname__)
+
+    def _memoised(self, value: Any) -> None:
+        _require(isinstance(value, MEMOISED))
+
+    def _member(self, value: Any) -> None:
+        inner = inner_of(value)
+        _require(isinstance(inner, types.FunctionType) and rewritable(inner))
+        _require(not is_generated(inner.__code__))
+
+    def _generated(self, value: Any) -> None:
+        inner = inner_of(value)
+        _require(isinstance(inner, types.FunctionType) and is_generated(inner.__code__))
+
+    def _foreign(self, value: Any) -> None:
+        inner = inner_of(value)
+        _require(isinstance(inner, types.FunctionType) and not rewritable(inner))
+
+
+_UNWATCHED: Final = frozenset({"root", "part", "mro", "held"})
+_LOOK: Final = {
+    "class": _Replay._class,
+    "decorated": _Replay._decorated,
+    "foreign": _Replay._foreign,
+    "function": _Replay._function,
+    "generated": _Replay._generated,
+    "member": _Replay._member,
+    "memoised": _Replay._memoised,
+    "method": _Replay._method,
+    "named": _Replay._named,
+}
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise _Refused
+
+
+def _attributes(module: Any, names: frozenset[str]) -> frozenset[str]:
+    """Return which names a scan looks at in a module."""
+    return frozenset(name for name in names & vars(module).keys() if not name.startswith("__"))
+
+
+# Recipes -----------------------------------------------------------------------------------------
+def _recipe(scan: Scan, roots: Sequence[object], digest: str) -> _Recipe:
+    """Return how to repeat a scan.
+
+    Raises:
+        _Refused, LookupError, AttributeError, TypeError, ValueError: It cannot be repeated.
+    """
+    steps: list[tuple[str, Any, int, str, int]] = []
+    owners: dict[int, int] = {}
+    known: dict[tuple[int, str], int] = {}
+    read: set[tuple[int, str]] = set()
+    modules: dict[int, types.ModuleType] = {}
+    for place, value, how in scan.steps:
+        if place.kind == "global":
+            # Other functions of the same module name it, too.
+            where = id(place.space()), place.name
+            if where in read:
+                continue
+            read.add(where)
+        number = len(steps)
+        owner = -1 if place.owner is None else owners[id(place.owner)]
+        steps.append((place.kind, place.name, owner, how, known.get((id(value), how), -1)))
+        if how != "empty":
+            owners.setdefault(id(value), number)
+            known.setdefault((id(value), how), number)
+        if isinstance(value, types.ModuleType) and is_user_module(value.__name__):
+            modules[owners[id(value)]] = value
+    absent: dict[int, tuple[int, frozenset[str]]] = {}
+    for state in scan.functions.values():
+        function: Any = state.function
+        space = function.__globals__
+        number, some = absent.get(id(space), (owners[id(function)], frozenset()))
+        absent[id(space)] = number, some | (scanning.names_in(state.code) - space.keys())
+    names = frozenset(scan.names)
+    recipe = _Recipe(
+        names,
+        tuple(steps),
+        tuple(absent.values()),
+        tuple((number, _attributes(module, names)) for number, module in modules.items()),
+        digest,
+    )
+    return recipe._replace(proof=_Replay(recipe, roots).proof())
+
+
+_FAILURES = (_Refused, LookupError, AttributeError, TypeError, ValueError, EOFError)
+
+
+def recall_function(function: types.FunctionType) -> Dependencies:
+    """Return what a function depends on, itself included; `Dependencies.entries` may be empty."""
+    what = ("function", function.__module__, function.__qualname__)
+    found = _recalled(what, (function,))
+    if found is None:
+        scan = Scan()
+        scan.root(function)
+        found = _scanned(scan, what, (function,))
+    return found
+
+
+def recall_classes(kinds: Sequence[type]) -> Dependencies:
+    """Return the code of classes and what it depends on; `Dependencies.entries` may be empty."""
+    names = tuple(name for kind in kinds for name in (kind.__module__, kind.__qualname__))
+    found = _recalled(("classes", *names), kinds)
+    if found is None:
+        scan = Scan()
+        scan.classes(kinds)
+        found = _scanned(scan, ("classes", *names), kinds)
+    return found
+
+
+def _recalled(what: tuple[str, ...], roots: Sequence[object]) -> Dependencies | None:
+    """Return what a recipe proves; None without one that fits."""
+    data = disk_cache().fetch(_key(what)) if settings.ENABLE_CACHE.get() else None
+    if data is None:
+        return None
+    try:
+        recipe = _Recipe(*marshal.loads(data))
+        replay = _Replay(recipe, roots)
+        if replay.proof() != recipe.proof:
+            return None
+    except _FAILURES:
+        return None
+    return Dependencies((), tuple(replay.checks), replay.functions, (), recipe.digest)
+
+
+def _scanned(scan: Scan, what: tuple[str, ...], roots: Sequence[object]) -> Dependencies:
+    """Return what a scan finds, and keep its recipe."""
+    found = Dependencies.of(scan)
+    if found.portable and settings.ENABLE_CACHE.get():
+        try:
+            data = marshal.dumps(tuple(_recipe(scan, roots, found.digest)))
+        except _FAILURES:
+            return found
+        disk_cache().store(_key(what), data, {"name": f"{what[-1]} (scan)", "target": ""})
+    return found
+
+
+def _key(what: tuple[str, ...]) -> str:
+    # An installed scan is part of the fingerprint, an editable one is not.
+    parts = (contents, dependencies, eligible, scanning, watching)
+    files = [str(part.__file__) for part in parts]
+    status = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, (*files, __file__))]
+    text = repr((_FORMAT, sys.hexversion, compiler_fingerprint(()), status, what))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

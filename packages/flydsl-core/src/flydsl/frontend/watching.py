@@ -1,0 +1,262 @@
+"""Whether everything that a program was traced from is still the same: looked at on every launch.
+
+A `Place` is where a scan has found something, a `Check` what was there. A `Watch` compares many
+checks with a few calls of built-in functions: of most places that they hold the same object is
+enough, and of those whose content may change, that all objects inside are the same.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter, getitem, is_
+from typing import Any, Final, NamedTuple
+
+from flydsl.frontend.contents import MEMOISED, content_of, same_scalar
+from flydsl.frontend.eligible import is_user_module
+
+__all__ = ["Check", "FunctionState", "Place", "Watch"]
+
+_MAX_DEPTH = 8
+_CODE: Final = attrgetter("__code__")
+_DEFAULTS: Final = attrgetter("__defaults__")
+_KEYWORD_DEFAULTS: Final = attrgetter("__kwdefaults__")
+_CELL: Final = attrgetter("cell_contents")
+_HASHED = (set, functools.partial, types.MethodType, MEMOISED)
+"""What is compared by content on every launch."""
+
+
+class Place(NamedTuple):
+    """Where something was found.
+
+    Attributes:
+        kind: ``"global"`` of a function, ``"module"`` for an attribute of one, ``"member"`` of a
+            class, ``"default"`` and ``"default_factory"`` of a field of a data class, ``"cell"`` of
+            a function, ``"attribute"`` of any object; ``"part"`` is one that cannot change,
+            ``"mro"`` a class in another one's order, ``"held"`` one of the classes inside a value,
+            ``"root"`` what the scan began with, ``"fixed"`` the owner itself.
+        owner: The function, class, module or object.
+        name: Name, or the number of the cell or class.
+    """
+
+    kind: str
+    owner: Any
+    name: Any
+
+    def read(self) -> Any:
+        """Return what is there.
+
+        Raises:
+            KeyError, AttributeError, ValueError: Nothing is there.
+        """
+        kind, owner, name = self
+        space = self.space()
+        if space is not None:
+            return space[name]
+        if kind == "cell":
+            return owner.__closure__[name].cell_contents
+        if kind in ("attribute", "part"):
+            return getattr(owner, name)
+        return owner if kind == "fixed" else getattr(self.field(), kind)
+
+    def field(self) -> Any:
+        """Return the field of a data class."""
+        return vars(self.owner)["__dataclass_fields__"][self.name]
+
+    def space(self) -> Mapping[str, Any] | None:
+        """Return the dictionary with the place, or None if it is in none."""
+        if self.kind == "global":
+            space: Mapping[str, Any] = self.owner.__globals__
+            return space
+        return vars(self.owner) if self.kind in ("module", "member") else None
+
+
+class Check(NamedTuple):
+    """What a place held.
+
+    Attributes:
+        place: The place.
+        value: What was there.
+        content: Hash of what it held, if that may change while it stays there.
+        names: See `content_of`.
+    """
+
+    place: Place
+    value: object
+    content: str = ""
+    names: frozenset[str] | None = None
+
+
+class FunctionState(NamedTuple):
+    """A function and what it consisted of."""
+
+    function: types.FunctionType
+    code: types.CodeType
+    defaults: object
+    keyword_defaults: object
+
+
+class _Same:
+    """Objects that reading in some way must give again."""
+
+    def __init__(self, read: Callable[..., object], *columns: Iterable[object]) -> None:
+        *self._arguments, self._values = [tuple(column) for column in columns]
+        self._read = read
+
+    def holds(self) -> bool:
+        if all(map(is_, map(self._read, *self._arguments), self._values)):
+            return True
+        found = map(self._read, *self._arguments)
+        return all(a is b or same_scalar(a, b) for a, b in zip(found, self._values, strict=True))
+
+
+class _Inside:
+    """A value whose content may change."""
+
+    def __init__(self, value: object, content: str, names: frozenset[str] | None) -> None:
+        self._value, self._content, self._names = value, content, names
+        self._parts: list[tuple[Callable[..., Any], object, tuple[object, ...]]] | None = None
+
+    def holds(self) -> bool:
+        if self._parts is not None:
+            for read, owner, before in self._parts:
+                now = read(owner)
+                if len(now) != len(before) or not all(map(is_, now, before)):
+                    break
+            else:
+                return True
+        value, names = self._value, self._names
+        if content_of(value, names).digest != self._content:
+            return False
+        parts: list[tuple[Callable[..., Any], object]] = []
+        looked = _parts(value, names, parts, 0)
+        # Where not all parts can be looked at, the content is hashed every time.
+        self._parts = [(read, owner, read(owner)) for read, owner in parts] if looked else None
+        return True
+
+
+class Watch:
+    """Checks in groups.
+
+    Args:
+        checks: Places and what they held.
+        functions: Functions and what they consisted of.
+    """
+
+    def __init__(self, checks: Iterable[Check], functions: Iterable[FunctionState]) -> None:
+        states = list(functions)
+        which = [state.function for state in states]
+        items: dict[tuple[int, Any], tuple[Any, Any, object]] = {}
+        attributes: dict[tuple[int, Any], tuple[object, Any, object]] = {}
+        cells: dict[int, tuple[Any, object]] = {}
+        inside: dict[tuple[int, str, int], _Inside] = {}
+        for (kind, owner, name), value, content, names in checks:
+            space = Place(kind, owner, name).space()
+            if space is not None:
+                # A class makes a new view of its dictionary each time.
+                items[id(owner if kind == "member" else space), name] = (space, name, value)
+            elif kind == "attribute":
+                attributes[id(owner), name] = (owner, name, value)
+            elif kind in ("default", "default_factory"):
+                field = Place(kind, owner, name).field()
+                attributes[id(field), kind] = (field, kind, value)
+            elif kind == "cell":
+                cell = owner.__closure__[name]
+                cells[id(cell)] = (cell, value)
+            if content:
+                inside[id(value), content, id(names)] = _Inside(value, content, names)
+        self._same = [
+            _Same(_CODE, which, [state.code for state in states]),
+            _Same(_DEFAULTS, which, [state.defaults for state in states]),
+            _Same(_KEYWORD_DEFAULTS, which, [state.keyword_defaults for state in states]),
+            _Same(getitem, *_columns(items.values(), 3)),
+            _Same(getattr, *_columns(attributes.values(), 3)),
+            _Same(_CELL, *_columns(cells.values(), 2)),
+        ]
+        self._inside = list(inside.values())
+
+    def holds(self) -> bool:
+        """Return whether every place still holds what it held."""
+        try:
+            for group in self._same:
+                if not group.holds():
+                    return False
+            return all(value.holds() for value in self._inside)
+        except (KeyError, ValueError, AttributeError):  # something is gone
+            return False
+
+
+def _columns(rows: Iterable[tuple[Any, ...]], count: int) -> list[tuple[Any, ...]]:
+    return list(zip(*rows, strict=True)) or [()] * count
+
+
+# Values ------------------------------------------------------------------------------------------
+def _values(owner: Mapping[object, object]) -> tuple[object, ...]:
+    return (*owner, *owner.values())
+
+
+def _parts(
+    value: Any,
+    names: frozenset[str] | None,
+    found: list[tuple[Callable[..., Any], object]],
+    depth: int,
+) -> bool:
+    """Collect what to read of a value and of all that it holds; return whether that is everything.
+
+    Args:
+        value: The value.
+        names: See `content_of`.
+        found: Gets functions and what to call them with; they return tuples of objects.
+        depth: How far inside another value it is.
+    """
+    kind = type(value)
+    inner: Iterable[Any]
+    if depth == _MAX_DEPTH or kind in _HASHED:
+        return False
+    if kind in (tuple, frozenset):
+        inner = value
+    elif isinstance(value, enum.Enum):
+        inner = (value.value,)
+    elif kind is list:
+        found.append((tuple, value))
+        inner = value
+    elif kind in (dict, types.MappingProxyType):
+        found.append((_values, value))
+        inner = _values(value)
+    elif kind is types.FunctionType:
+        found.append((attrgetter("__code__", "__defaults__", "__kwdefaults__"), value))
+        inner = (value.__defaults__, value.__kwdefaults__)
+        if value.__closure__ is not None:
+            return False
+    elif is_user_module(kind.__module__) or kind is types.SimpleNamespace:
+        readers = _attributes(value, names)
+        found += [(reader, value) for reader in readers]
+        inner = [item for reader in readers for item in reader(value)]
+        if not readers:
+            return False
+    else:
+        return not content_of(value, names).mutable
+    return all(_parts(item, names, found, depth + 1) for item in inner)
+
+
+def _attributes(value: Any, names: frozenset[str] | None) -> list[Callable[[Any], Any]]:
+    """Return functions that return the attributes of an object of a class of the user's.
+
+    Empty for an object with a slot that has no value yet.
+    """
+    slots: list[str] = []
+    for kind in type(value).__mro__:
+        named = vars(kind).get("__slots__", ())
+        slots += (named,) if isinstance(named, str) else named
+    slots = [s for s in slots if (names is None or s in names) and not s.startswith("__")]
+    if not all(hasattr(value, slot) for slot in slots):
+        return []
+    found: list[Callable[[Any], Any]] = []
+    if slots:
+        # With one name there would be no tuple.
+        found.append(attrgetter(*slots, slots[0]))
+    if isinstance(getattr(value, "__dict__", None), dict):
+        found.append(lambda owner: _values(owner.__dict__))
+    return found
