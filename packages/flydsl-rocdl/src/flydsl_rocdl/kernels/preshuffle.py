@@ -16,7 +16,7 @@ fp4_16lane          the same on bytes of two 4-bit codes, kp = 16 bytes
 fp4_16lane_gate_up  rows 0 to N/2 are gates, the rest what they gate: blocks of 16 rows of both take
                     turns
 int4_packed         blocks (N/16, K/64, 4, 16, 8 bytes): eight bytes are 16 k, in each word the
-                    even nibbles are k to k+3 and the odd ones k+4 to k+7
+                    even nibbles are k to k+3 and the odd ones k+4 to k+7; on every architecture
 rdna4_fp8           blocks (N/16, K/16, 2, 16, 8): ``k % 16 // 8`` before n
 cdna5_16x16         blocks (N/16, bytes of K / 16, 16, 16 bytes): as ``16x16``, K in 16 bytes
 e8m0                scale bytes (row r, block s): ``[r//32][s//8][s%4][r%16][s//4%2][r//16%2]``
@@ -144,7 +144,7 @@ LAYOUTS: Mapping[str, ShuffleLayout] = _table(
         "fp4_16lane_gate_up", ("float4_e2m1fn",), ("cdna4",), (2, -1, 16), (-1, 4, 16),
         (1, 0, 3, 4, 2, 5),
     ),
-    ShuffleLayout("int4_packed", ("int4",), _CDNA, (-1, 16), (-1, 4, 8), (0, 2, 3, 1, 4)),
+    ShuffleLayout("int4_packed", ("int4",), _EVERY, (-1, 16), (-1, 4, 8), (0, 2, 3, 1, 4)),
     ShuffleLayout("rdna4_fp8", _OCP, ("rdna4",), (-1, 16), (-1, 2, 8), (0, 2, 3, 1, 4)),
     ShuffleLayout(
         "cdna5_16x16", (*_HALVES, "int8", *_OCP, "float4_e2m1fn"), ("cdna5",), (-1, 16),
@@ -249,6 +249,11 @@ class PreshuffledWeight:
                 value=found,
                 allowed=str(wanted),
             )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the plain matrix, or of the stack, in elements."""
+        return (self.n, self.k) if self.batch is None else (self.batch, self.n, self.k)
 
     def require(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["FORMATS", "OUTPUTS", "Format"]
+__all__ = ["FORMATS", "OUTPUTS", "PACKED", "Format", "Packed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,32 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
     }
 )
 """Element types of A and B, by the name that NumPy (with ``ml_dtypes``) and PyTorch give them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """One element type of weights that are unpacked in registers to numbers of A's type.
+
+    Attributes:
+        bits: Bits of an element in memory.
+        order: The order that they have, of `flydsl_rocdl.kernels.preshuffle.LAYOUTS`.
+        becoming: By element type of A, what `device.preshuffle.unpacking` calls it.
+    """
+
+    bits: int
+    order: str
+    becoming: Mapping[str, str]
+
+
+PACKED: Mapping[str, Packed] = MappingProxyType(
+    {
+        "int4": Packed(
+            4, "int4_packed",
+            MappingProxyType({"bfloat16": "bf16_int4", "float16": "fp16_int4", "int8": "int4"}),
+        )
+    }
+)  # fmt: skip
+"""Element types of B that A does not have."""
 
 OUTPUTS: Mapping[str, int] = MappingProxyType(
     {

@@ -14,20 +14,28 @@ __all__ = ["WEIGHTS", "EpiloguePlan", "GemmConfig", "GemmPlan", "OperandPlan", "
 
 @dataclass(frozen=True, slots=True)
 class WeightOrder:
-    """How a piece lies in memory: parts of all 16 columns, one part after the other.
+    """How a unit lies in memory: parts of all 16 columns, one part after the other.
+
+    A unit is a piece, what 16 bytes of k of A meet, or two of them where they are packed.
 
     Attributes:
-        parts: Parts of a piece.
+        parts: Parts of a unit.
         part_bytes: Bytes of a part of one column.
+        unit_k: Elements along k of a unit of packed elements; 0: a unit is a piece.
     """
 
     parts: int
     part_bytes: int
+    unit_k: int = 0
 
     @property
-    def piece_bytes(self) -> int:
-        """Bytes of a piece of one column."""
+    def unit_bytes(self) -> int:
+        """Bytes of a unit of one column."""
         return self.parts * self.part_bytes
+
+    def pieces(self, element_bytes: int) -> int:
+        """Return how many pieces a unit has, by the bytes of an element of A."""
+        return max(1, self.unit_k * element_bytes // PIECE)
 
 
 WEIGHTS: Mapping[str, WeightOrder] = MappingProxyType(
@@ -35,6 +43,7 @@ WEIGHTS: Mapping[str, WeightOrder] = MappingProxyType(
         "16x16": WeightOrder(1, PIECE),
         "cdna5_16x16": WeightOrder(1, PIECE),
         "rdna4_fp8": WeightOrder(2, PIECE // 2),
+        "int4_packed": WeightOrder(1, 8, 16),
     }
 )
 """Orders that fragments are made of, by the names of `flydsl_rocdl.kernels.preshuffle.LAYOUTS`."""
@@ -102,6 +111,7 @@ class OperandPlan:
         near: Whether the matrix spans less than 2 GiB, so that offsets have 32 bits.
         tensor: Waves that share a tile's transfers by the tensor data mover; 0: it is not used.
         order: How preshuffled weights are arranged; they go to registers, not through LDS.
+        unpacking: What makes elements of packed ones, of `device.preshuffle.unpacking`.
     """
 
     rows: int
@@ -120,6 +130,7 @@ class OperandPlan:
     near: bool = False
     tensor: int = 0
     order: str = ""
+    unpacking: str = ""
 
     @property
     def distance(self) -> int:

@@ -161,7 +161,7 @@ def plan_gemm(
 @lru_cache(maxsize=4096)
 def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
     facts = lookup(arch)
-    core = core_for(facts, problem.dtype, problem.b_dtype)
+    core = core_for(facts, *problem.multiplied)
     found = []
     first = None
     for config in _configs(problem, facts, split_k):
@@ -256,10 +256,11 @@ def _step_seconds(
     row = config.tile_k * size
     read = (config.tile_m * config.waves_n + config.tile_n * config.waves_m) * row
     written = (config.tile_m + config.tile_n) * row
+    loaded = config.tile_m * row + config.tile_n * config.tile_k * problem.b_bits // 8
     if config.direct:
         read -= written // 4  # no instructions that write
     lds = (read + written) / (device.lds_bytes * device.clock)
-    loads = written / (_CACHE_BYTES * device.clock)
+    loads = loaded / (_CACHE_BYTES * device.clock)
     return max((products, "products"), (lds, "lds"), (loads, "loads"))
 
 
@@ -268,7 +269,7 @@ def _traffic(problem: GemmProblem, config: GemmConfig) -> float:
     size = FORMATS[problem.dtype].bytes
     tiles_m = -(-problem.m // config.tile_m)
     again = -(-tiles_m // config.group_m)
-    a, b = problem.m * problem.k * size, problem.n * problem.k * size
+    a, b = problem.m * problem.k * size, problem.n * problem.k * problem.b_bits // 8
     c = problem.m * problem.n * OUTPUTS[problem.out_dtype]
     return float(problem.batch * (a + b * min(2, again) + c))
 
@@ -276,6 +277,6 @@ def _traffic(problem: GemmProblem, config: GemmConfig) -> float:
 def _roofline(problem: GemmProblem, device: DeviceFigures) -> float:
     size = FORMATS[problem.dtype].bytes
     products = problem.batch * problem.m * problem.n * problem.k
-    a, b = problem.m * problem.k * size, problem.n * problem.k * size
+    a, b = problem.m * problem.k * size, problem.n * problem.k * problem.b_bits // 8
     traffic = problem.batch * (a + b + problem.m * problem.n * OUTPUTS[problem.out_dtype])
     return max(products / (_rate(problem, device) * device.units), traffic / device.bandwidth)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 from flydsl.errors import ConfigError
 from flydsl.ext.arguments import check_fields, element_type
-from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS, PACKED
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS as ORDERS
 
 __all__ = [
@@ -28,13 +28,25 @@ _LARGEST = (1 << 31) - 1
 _WIDEST = 16
 
 
+def _check_type(name: str) -> None:
+    if name not in FORMATS:
+        raise ConfigError(
+            "operands of this element type are not supported", code="FLY-C915",
+            value=name, allowed=", ".join(FORMATS),
+        )  # fmt: skip
+
+
 def default_output(dtype: str, plain: bool) -> str:
     """Return the element type of results when none is given.
 
     Args:
         dtype: Element type of A.
         plain: Whether there are no scales, bias and activation.
+
+    Raises:
+        ConfigError: A has no such type.
     """
+    _check_type(dtype)
     if FORMATS[dtype].bytes > 1:
         return dtype
     return "int32" if dtype == "int8" and plain else "bfloat16"
@@ -130,7 +142,8 @@ class GemmProblem:
         n: Columns of B and C.
         k: Columns of A, rows of B.
         dtype: Element type of A, by name or as NumPy or PyTorch have it, as the others.
-        b_dtype: Element type of B; default that of A.
+        b_dtype: Element type of B; default that of A. ``int4`` goes with 16-bit floats and int8,
+            and has an order of its own (``b.order`` is ``int4_packed``, also if not given).
         out_dtype: Element type of C; default `default_output`.
         batch: How many products.
         a: How A lies in memory.
@@ -166,6 +179,8 @@ class GemmProblem:
             object.__setattr__(self, name, element_type(getattr(self, name), name))
         check_fields(self)
         object.__setattr__(self, "b_dtype", self.b_dtype or self.dtype)
+        if self.b_dtype in PACKED and not self.b.order:
+            object.__setattr__(self, "b", replace(self.b, order=PACKED[self.b_dtype].order))
         self._check_types()
         object.__setattr__(self, "out_dtype", self.out_dtype or self.default_output)
         for name in ("m", "n", "k", "batch"):
@@ -190,12 +205,18 @@ class GemmProblem:
         self._check_order()
 
     def _check_types(self) -> None:
-        for name in (self.dtype, self.b_dtype):
-            if name not in FORMATS:
+        packed = self.b_dtype in PACKED
+        for name in (self.dtype, self.dtype if packed else self.b_dtype):
+            _check_type(name)
+        if packed:
+            becoming = PACKED[self.b_dtype].becoming
+            if self.dtype not in becoming:
                 raise ConfigError(
-                    "operands of this element type are not supported", code="FLY-C915",
-                    value=name, allowed=", ".join(FORMATS),
+                    "the operands' element types do not go together", code="FLY-C915",
+                    value=f"{self.dtype} x {self.b_dtype}",
+                    allowed=f"{self.b_dtype} with {', '.join(becoming)}",
                 )  # fmt: skip
+            return
         first, second = FORMATS[self.dtype], FORMATS[self.b_dtype]
         if self.dtype != self.b_dtype and (not first.flavour or first.flavour != second.flavour):
             raise ConfigError(
@@ -236,7 +257,8 @@ class GemmProblem:
                 value=self.b_dtype, allowed=", ".join(order.dtypes),
             )  # fmt: skip
         if self.n and self.k:
-            order.parts(self.n, self.k, FORMATS[self.b_dtype].bytes * 8)
+            stored = max(8, self.b_bits)
+            order.parts(self.n, self.k * self.b_bits // stored, stored)
 
     @property
     def default_output(self) -> str:
@@ -252,9 +274,22 @@ class GemmProblem:
 
     @property
     def b_vector(self) -> int:
-        """Bytes of one load of B."""
+        """Bytes of one load of B; preshuffled weights are loaded as their order wants it."""
+        if self.b.order:
+            return _WIDEST
         size = FORMATS[self.b_dtype].bytes
         return self.b.vector(self.k if self.b.k_major else self.n, size)
+
+    @property
+    def b_bits(self) -> int:
+        """Bits of an element of B in memory."""
+        packed = PACKED.get(self.b_dtype)
+        return packed.bits if packed else FORMATS[self.b_dtype].bytes * 8
+
+    @property
+    def multiplied(self) -> tuple[str, str]:
+        """Element types of A and B that the instruction gets: packed ones have become A's."""
+        return self.dtype, self.dtype if self.b_dtype in PACKED else self.b_dtype
 
     @property
     def c_vector(self) -> int:

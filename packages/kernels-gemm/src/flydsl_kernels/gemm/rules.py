@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.device_figures import figures_of
-from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS, PACKED
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
 from flydsl_kernels.gemm.plan import WEIGHTS, EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
 from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
@@ -50,7 +50,7 @@ def derive(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> GemmPl
 @lru_cache(maxsize=4096)
 def _derived(problem: GemmProblem, arch: str, config: GemmConfig) -> GemmPlan:
     facts = lookup(arch)
-    core = core_for(facts, problem.dtype, problem.b_dtype)
+    core = core_for(facts, *problem.multiplied)
     for broken in broken_rules(problem, facts, core, config):
         raise ConfigError(
             broken.rule, code=broken.code, value=broken.value, allowed=broken.allowed,
@@ -102,6 +102,9 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         transposing=not problem.b.k_major and _transposes(facts, core),
         near=_near(problem.b, problem.n, problem.k, size),
         order=order,
+        unpacking=PACKED[problem.b_dtype].becoming[problem.dtype]
+        if problem.b_dtype in PACKED
+        else "",
     )
     split = config.split_k > 1
     block = SCALE_BLOCK if problem.scaling.a == "block" else 0
@@ -269,8 +272,10 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
     )
     if problem.b.order:
         # Of weights, the tile in use and the next one; of A, what one instruction takes.
-        held = 2 * tiles_n * (config.tile_k * size // core.step_bytes) * core.reads * 4
-        fragments = tiles_m * core.reads * 4 + held
+        pieces = tiles_n * (config.tile_k * size // core.step_bytes) * core.reads
+        held = 2 * pieces * 4 * problem.b_bits // (8 * size)
+        unpacked = tiles_n * core.reads * 4 if problem.b_dtype in PACKED else 0
+        fragments = tiles_m * core.reads * 4 + held + unpacked
     blocks = sums if problem.scaling.a == "block" else 0
     return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD
 
@@ -306,7 +311,7 @@ def _reaches(problem: GemmProblem, config: GemmConfig) -> Iterator[tuple[str, in
         ("A", problem.a, config.tile_m, problem.m), ("B", problem.b, config.tile_n, problem.n)
     ):  # fmt: skip
         if operand.order:
-            yield name, 16 * (problem.k + config.tile_k) * size
+            yield name, 2 * (problem.k + config.tile_k) * problem.b_bits
         elif operand.k_major:
             yield name, (min(rows, total) * (operand.leading or problem.k) + config.tile_k) * size
         else:

@@ -20,7 +20,7 @@ from flydsl_kernels.gemm.choices import plan_of, text_of
 from flydsl_kernels.gemm.device.dense import dense_kernel
 from flydsl_kernels.gemm.device.epilogue import Extras
 from flydsl_kernels.gemm.plan import GemmConfig
-from flydsl_kernels.gemm.problem import GemmProblem
+from flydsl_kernels.gemm.problem import GemmProblem, Operand
 
 __all__ = ["problem_of", "space", "tuned_gemm"]
 
@@ -28,11 +28,15 @@ __all__ = ["problem_of", "space", "tuned_gemm"]
 def problem_of(a: Any, b: Any, c: Any) -> GemmProblem:
     """Return the problem of stacks (batch, M, K), (batch, N, K) and (batch, M, N)."""
     first, second = as_matrix(a, False, "a"), as_matrix(b, False, "b")
+    b_dtype, where = arrays.dtype_name(b), second.where
+    packed = b_dtype == "uint8" and 2 * second.k == first.k
+    if packed and where.k_major and where.leading == second.k:
+        b_dtype, where = "int4", Operand(alignment=where.alignment)
     batch, m, n = (int(extent) for extent in c.shape)
-    _, where = as_output(c, (batch, m, n), "c")
+    _, result = as_output(c, (batch, m, n), "c")
     return GemmProblem(
-        m, n, first.k, arrays.dtype_name(a), arrays.dtype_name(b), arrays.dtype_name(c), batch,
-        first.where, second.where, where,
+        m, n, first.k, arrays.dtype_name(a), b_dtype, arrays.dtype_name(c), batch,
+        first.where, where, result,
     )  # fmt: skip
 
 
@@ -58,7 +62,7 @@ def tuned_gemm(
 
     Args:
         a: (batch, M, K), of bfloat16, float16 or int8.
-        b: (batch, N, K).
+        b: (batch, N, K); or the data of weights in layout ``int4_packed``, bytes (batch, N, K / 2).
         c: (batch, M, N).
         stream: Where to launch.
         choice: The configuration; the search supplies it.

@@ -70,7 +70,7 @@ def product(
         rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
         if isinstance(b, Blocks):
             columns = [
-                split_up(core, held[at : at + core.reads])
+                split_up(core, b.pieces(held, at))
                 for at in range(
                     step * plan.tiles_n * core.reads, (step + 1) * plan.tiles_n * core.reads,
                     core.reads,

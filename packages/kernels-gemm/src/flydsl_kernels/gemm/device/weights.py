@@ -1,9 +1,10 @@
 """Preshuffled weights on their way from global memory straight to fragments.
 
 Every order in `flydsl_kernels.gemm.plan.WEIGHTS` has blocks of 16 columns of B, and in a block
-piece after piece: what 16 bytes of k of A meet, of all 16 columns. A lane loads its column's part
-of a piece; lane groups have pieces in turn, as those of A's rows in LDS. So neighbouring lanes read
-neighbouring memory, a whole wave one run of it, and nothing is rearranged on the way.
+unit after unit: what 16 bytes of k of A meet (a piece), or two of these, of all 16 columns. A lane
+loads its column's part of a piece; lane groups have pieces in turn, as those of A's rows in LDS. So
+neighbouring lanes read neighbouring memory, a whole wave one run of it, and nothing is rearranged
+on the way. Packed elements stay packed until the step that multiplies them.
 
 Blocks have a descriptor each, which ends where the workgroup's columns of A do. What is past it,
 and blocks past the last column, become zeros and cost no memory traffic.
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.expr as fx
+from flydsl_kernels.gemm.device.preshuffle.unpacking import unpacker
 from flydsl_kernels.gemm.device.staging import natural_row
 from flydsl_kernels.gemm.device.windows import wide
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
@@ -67,6 +69,7 @@ class Blocks:
         groups: Lane groups, which have pieces in turn.
         element_bytes: Bytes of an element of A.
         tile_k: Columns of A in a tile.
+        unpacking: What makes pieces of packed ones; empty: nothing has to.
     """
 
     order: WeightOrder
@@ -77,6 +80,17 @@ class Blocks:
     groups: int
     element_bytes: int
     tile_k: int
+    unpacking: str
+
+    def pieces(self, held: list[Any], first: int) -> list[Any]:
+        """Return a lane's pieces of a step and a block as vectors of four words.
+
+        Args:
+            held: What `load_fragments` returned.
+            first: Which of these is the first one.
+        """
+        unpack = unpacker(self.unpacking)
+        return [unpack(piece) for piece in held[first : first + self.reads]]
 
 
 def opened(weights: Weights, core: MatrixCore, beside: Any, tiles: int) -> Blocks:
@@ -91,9 +105,10 @@ def opened(weights: Weights, core: MatrixCore, beside: Any, tiles: int) -> Block
     plan = weights.plan
     order = WEIGHTS[plan.order]
     column = weights.first + beside
-    per_k = _SIDE * order.piece_bytes * plan.element_bytes
-    pitch = wide(weights.whole) * per_k // PIECE
-    extent = fx.max(weights.k, fx.Int32(0)) * (per_k // PIECE)
+    shared = order.pieces(plan.element_bytes)
+    per_k = _per_k(order, plan.element_bytes)
+    pitch = wide(weights.whole) * per_k
+    extent = fx.max(weights.k, fx.Int32(0)) * per_k
     start = fx.recast_iter(fx.Int8, weights.pointer) + wide(column // _SIDE) * pitch
     buffers = []
     for tile in range(tiles):
@@ -103,34 +118,45 @@ def opened(weights: Weights, core: MatrixCore, beside: Any, tiles: int) -> Block
     thread = fx.thread_idx.x % core.wave
     lane = natural_row(plan, thread % _SIDE) * order.part_bytes
     if core.groups > 1:
-        lane = lane + thread // _SIDE * (_SIDE * order.piece_bytes)
+        group = thread // _SIDE
+        lane = lane + group // shared * (_SIDE * order.unit_bytes)
+        if shared > 1:
+            lane = lane + group % shared * (order.unit_bytes // shared)
     return Blocks(
         order, tuple(buffers), lane, plan.row_bytes // core.step_bytes, core.reads, core.groups,
-        plan.element_bytes, plan.tile_k,
+        plan.element_bytes, plan.tile_k, plan.unpacking,
     )  # fmt: skip
+
+
+def _per_k(order: WeightOrder, element_bytes: int) -> int:
+    """Return the bytes of 16 columns at one k."""
+    unit_k = order.pieces(element_bytes) * PIECE // element_bytes
+    return _SIDE * order.unit_bytes // unit_k
 
 
 def load_fragments(blocks: Blocks, k: Any) -> list[Any]:
     """Load a lane's pieces of the tile at column `k` of A, of each step and each block.
 
     Returns:
-        For every step, of every block, its pieces: vectors of Int32.
+        For every step, of every block, its pieces: vectors of Int32, or one, as they are stored.
     """
-    order, size = blocks.order, blocks.element_bytes
-    at = blocks.lane + k * (_SIDE * order.piece_bytes * size // PIECE)
+    order = blocks.order
+    shared = order.pieces(blocks.element_bytes)
+    at = blocks.lane + k * _per_k(order, blocks.element_bytes)
     found = []
     for step in range(blocks.steps):
         for buffer in blocks.buffers:
             for read in range(blocks.reads):
                 piece = (step * blocks.reads + read) * blocks.groups
-                first = piece * _SIDE * order.piece_bytes
-                found.append(_piece(order, buffer, at + first))
+                unit, within = divmod(piece, shared)
+                first = unit * _SIDE * order.unit_bytes + within * order.unit_bytes // shared
+                found.append(_piece(order, buffer, at + first, shared))
     return found
 
 
-def _piece(order: WeightOrder, buffer: WordBuffer, at: Any) -> Any:
-    """Load a piece, part by part."""
-    words = order.part_bytes // 4
+def _piece(order: WeightOrder, buffer: WordBuffer, at: Any, shared: int) -> Any:
+    """Load a piece, part by part, of a unit that has `shared` of them."""
+    words = order.part_bytes // shared // 4
     parts = [
         buffer.load(at + part * _SIDE * order.part_bytes, words=words)
         for part in range(order.parts)

@@ -9,13 +9,15 @@ from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import check_arrays, check_no_gradient, through_pytorch
-from flydsl_kernels.gemm.arrays import as_matrix, as_output, broadcast
+from flydsl_kernels.gemm.arrays import as_matrix, as_output, as_weights, broadcast
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
+from flydsl_kernels.gemm.ops.preshuffled import check_layout, order_of
 from flydsl_kernels.gemm.ops.product import Request, apart, output_type
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import facts_of, plan_gemm
 from flydsl_kernels.gemm.problem import GemmProblem, Operand
 from flydsl_kernels.gemm.rules import derive
+from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = ["GroupedOptions", "grouped_gemm"]
 
@@ -46,7 +48,8 @@ def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -
 
     Args:
         a: (rows, K), as for `gemm`, k contiguous in memory.
-        b: (groups, N, K), or with ``layout="nn"`` (groups, K, N).
+        b: (groups, N, K), or with ``layout="nn"`` (groups, K, N). Or weights that `preshuffle_b`
+            made of a batch (groups, N, K), as for `gemm`.
         ends: int32 (groups,), ascending, at most `a`'s rows; what is beyond either is taken as
             the nearest number that is not.
         **options: As for `gemm`, with these differences: `bias` is (groups, N); `scale_b` one
@@ -64,9 +67,12 @@ def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -
     """
     check_arrays({"a": a})
     request = Request(**options).with_scales_like(a)
-    through_pytorch(False, {"a": a, "b": b, "ends": ends}, **request.optional_arrays)
+    second, scales = (b.data, b.scales) if isinstance(b, PreshuffledWeight) else (b, None)
+    through_pytorch(
+        False, {"a": a, "b": second, "ends": ends}, scales=scales, **request.optional_arrays
+    )
     check_no_gradient(
-        "grouped products", "FLY-U914", a=a, b=b, bias=request.bias, residual=request.residual
+        "grouped products", "FLY-U914", a=a, b=second, bias=request.bias, residual=request.residual
     )
     return _run(a, b, ends, request)
 
@@ -83,24 +89,34 @@ def _run(a: Any, b: Any, ends: Any, request: Request) -> Any:
                 f"grouped products have no {what}", code="FLY-C918", value=given, allowed="None"
             )
     request, a, b, ends = apart(request, a, b, ends)
+    weight = b if isinstance(b, PreshuffledWeight) else None
+    if weight is not None:
+        _check_weight(weight, a, request)
     arrays.check_dtype(ends, ("int32",), "ends")
-    if a.ndim != 2 or b.ndim != 3:
+    shape = tuple(b.shape) if weight is None else weight.shape
+    if a.ndim != 2 or len(shape) != 3:
         raise UserValueError(
             "grouped products have one matrix a and a batch b", code="FLY-U911",
-            value=(tuple(a.shape), tuple(b.shape)), allowed="(rows, K), (groups, N, K)",
+            value=(tuple(a.shape), shape), allowed="(rows, K), (groups, N, K)",
         )  # fmt: skip
-    arrays.check_shape(ends, (b.shape[0],), "ends")
-    first, second = as_matrix(a, False, "a"), as_matrix(b, request.layout[1] == "n", "b")
+    arrays.check_shape(ends, shape[:1], "ends")
+    first = as_matrix(a, False, "a")
+    if weight is None:
+        second, b_dtype = as_matrix(b, request.layout[1] == "n", "b"), arrays.dtype_name(b)
+    else:
+        second, b_dtype = as_weights(weight), weight.dtype
+        given = weight.scales if request.scale_b is None else request.scale_b
+        request = replace(request, scale_b=given)
     if not first.where.k_major:
         first = as_matrix(arrays.contiguous(a), False, "a")
-    groups, m, n, k = int(b.shape[0]), first.rows, second.rows, first.k
+    groups, m, n, k = int(shape[0]), first.rows, second.rows, first.k
     if k != second.k:
         raise UserValueError(
             "a and b have different numbers of k", code="FLY-U911", value=second.k, allowed=str(k)
         )
     scaling, scales = _scales(a, request, (groups, m, n))
     problem = GemmProblem(
-        m, n, k, arrays.dtype_name(a), arrays.dtype_name(b), output_type(a, request), 1,
+        m, n, k, arrays.dtype_name(a), b_dtype, output_type(a, request), 1,
         first.where, second.where, Operand(), scaling, request.activation or "",
         request.bias is not None, request.residual is not None,
     )  # fmt: skip
@@ -122,6 +138,18 @@ def _run(a: Any, b: Any, ends: Any, request: Request) -> Any:
     b_stack = broadcast(second.array, (groups, *second.array.shape[1:]))
     _launch((first.array, b_stack, c, arrays.contiguous(ends)), problem, where, extras, request)
     return result
+
+
+def _check_weight(weight: PreshuffledWeight, a: Any, request: Request) -> None:
+    """Check that weights are what the kernel reads; without scales of blocks."""
+    check_layout(request)
+    facts = facts_of(arrays.target_of(a))
+    if weight.scale_layout:
+        raise ConfigError(
+            "grouped products have no E8M0 scales", code="FLY-C918", value=weight.scale_layout,
+            allowed="f32 scales",
+        )  # fmt: skip
+    weight.require(layout=order_of(weight, facts), arch=facts.name)
 
 
 def _scales(like: Any, request: Request, extents: tuple[int, int, int]) -> Any:

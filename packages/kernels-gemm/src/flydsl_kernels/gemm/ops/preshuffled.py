@@ -10,7 +10,7 @@ from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.gemm.arrays import address, as_output, broadcast
 from flydsl_kernels.gemm.device_figures import figures_of
-from flydsl_kernels.gemm.formats import FORMATS
+from flydsl_kernels.gemm.formats import FORMATS, PACKED
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.ops.product import Request, apart, output_type, run_gemm
 from flydsl_kernels.gemm.plan import WEIGHTS
@@ -19,7 +19,15 @@ from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
 from flydsl_kernels.gemm.rules import sum_epilogue
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
-__all__ = ["check_layout", "check_options", "flat_of", "result_of", "run_preshuffled", "separately"]
+__all__ = [
+    "check_layout",
+    "check_options",
+    "flat_of",
+    "order_of",
+    "result_of",
+    "run_preshuffled",
+    "separately",
+]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -59,7 +67,7 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
     request, a, weight = apart(request, a, weight)
     facts = facts_of(arrays.target_of(a))
     dtype = arrays.dtype_name(a)
-    weight.require(layout=_order(weight, facts), arch=facts.name)
+    weight.require(layout=order_of(weight, facts), arch=facts.name)
     if int(a.shape[-1]) != weight.k or a.ndim < 2:
         raise UserValueError(
             "a does not fit the weights", code="FLY-U911", value=tuple(a.shape),
@@ -79,10 +87,10 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
     return _by_rows(a, weight, request, (kind, facts))
 
 
-def _order(weight: Any, facts: Any) -> str:
+def order_of(weight: Any, facts: Any) -> str:
     """Return the layout of weights that is needed: theirs, if the architecture reads it."""
-    if weight.dtype == "int4":
-        return "int4_packed"
+    if weight.dtype in PACKED:
+        return PACKED[weight.dtype].order
     known = weight.layout in WEIGHTS and facts.family in LAYOUTS[weight.layout].families
     return str(weight.layout) if known else "16x16"
 
@@ -91,7 +99,7 @@ def _own_kernel(dtype: str, weight: Any, request: Request, facts: Any) -> str:
     """Return the types' name in the kernels for weights only; empty: that of plain products.
 
     Raises:
-        ConfigError: Weights of four bits are asked for what only plain products have.
+        ConfigError: Nothing multiplies weights of four bits by numbers of this type.
     """
     kind = _INPUTS.get((dtype, weight.dtype), "")
     if dtype == weight.dtype and dtype.startswith("float8_e4m3"):
@@ -99,23 +107,14 @@ def _own_kernel(dtype: str, weight: Any, request: Request, facts: Any) -> str:
     blocks = request.scale_a is not None and request.scale_a.shape[-1:] == (
         weight.k // SCALE_BLOCK,
     )
-    asked = {
-        "config": request.config, "split_k": request.split_k, "batch": weight.batch,
-        "int32 result": True if request.out_dtype == "int32" else None,
-        "scales of blocks": True if blocks and request.scale_a.ndim > 1 else None,
-    }  # fmt: skip
-    more = {name: value for name, value in asked.items() if value is not None}
-    if weight.dtype == "int4":
-        for name, value in more.items():
-            raise ConfigError(
-                f"products with preshuffled weights of four bits have no {name}", code="FLY-C917",
-                value=value, hint="compile_preshuffle_gemm takes the tile",
-            )  # fmt: skip
-        if not kind:
-            raise ConfigError(
-                "no kernel multiplies these types by preshuffled weights", code="FLY-C917",
-                value=f"{dtype} x {weight.dtype}", allowed="bfloat16, float16 and int8 x int4",
-            )  # fmt: skip
+    options = (request.config, request.split_k, weight.batch)
+    more = any(option is not None for option in options) or request.out_dtype == "int32"
+    more = more or (blocks and request.scale_a.ndim > 1)
+    if weight.dtype in PACKED and not kind:
+        raise ConfigError(
+            "no kernel multiplies these types by preshuffled weights", code="FLY-C917",
+            value=f"{dtype} x {weight.dtype}", allowed="bfloat16, float16 and int8 x int4",
+        )  # fmt: skip
     own = facts.family in _OWN or (weight.layout == "rdna4_fp8" and weight.k % _RDNA_STEP == 0)
     return kind if own and not more else ""
 
