@@ -11,6 +11,7 @@ from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.decoding import WAVES, DecodePlan, DecodeProblem, select_decode
 from flydsl_kernels.attention.device.decode_keys import (
     Pages,
+    hidden_values,
     key_operands,
     load_keys,
     load_values,
@@ -125,8 +126,47 @@ def raised_rows(state: Any, top: Any, unit: Unit) -> Any:
     return reference, total, parts
 
 
+def _scores(part: Part, queries: Queries, loaded: list[Any]) -> list[list[Any]]:
+    """Return per block of rows the lane's scores of its keys of a step."""
+    plan, unit = part.pages.plan, UNITS[part.pages.plan.unit]
+    zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
+    sums = [[zero] * (plan.span // unit.registers) for _ in part.rows]
+    for number, keys in enumerate(key_operands(part.pages, loaded, part.kind)):
+        for column, totals in enumerate(sums):
+            query = queries.operand(column, number)
+            totals[:] = [
+                unit.multiply(key, query, total) for key, total in zip(keys, totals, strict=True)
+            ]
+    return [[x for total in totals for x in total * part.scale] for totals in sums]
+
+
+@flyc.jit
+def _hidden(part: Part, first: Any, partly: Any, scores: Any, values: Any, units: Any) -> Any:
+    """Return scores, what was loaded of values, and its units without what rows do not see.
+
+    Args:
+        part: The wave's part.
+        first: First key of the step.
+        partly: Whether some rows do not see all of it.
+        scores: Per block of rows the lane's scores.
+        values: What was loaded of values.
+        units: Units of the lane's keys, or an empty list.
+    """
+    if partly:
+        lost, none, left = fx.Float32(float("-inf")), fx.Float32(0.0), part.pages.a.left
+        out = []
+        for row, mine in zip(part.rows, scores, strict=True):
+            seen = _seen(part, first, row, left)
+            out.append([fx.arith.select(s, x, lost) for s, x in zip(seen, mine, strict=True)])
+        scores = out
+        within = _within(part, first, left)
+        values = hidden_values(part.pages, values, within)
+        units = [fx.arith.select(s, unit, none) for s, unit in zip(within, units, strict=False)]
+    return scores, values, units
+
+
 def step(
-    part: Part, queries: Queries, state: list[Any], loaded: Any, first: Any, masked: bool
+    part: Part, queries: Queries, state: list[Any], loaded: Any, first: Any, partly: Any
 ) -> list[Any]:
     """Return the state after a step of keys.
 
@@ -136,53 +176,31 @@ def step(
         state: Per block of rows: reference, sum, and the blocks of the result.
         loaded: What was loaded of keys and of values.
         first: First key of the step.
-        masked: Whether some rows do not see all of it.
+        partly: Whether some rows do not see all of it.
     """
     plan, a = part.pages.plan, part.pages.a
-    problem, unit = plan.problem, UNITS[plan.unit]
-    keys = key_operands(part.pages, loaded[0], part.kind)
-    zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
-    scales = (
-        [_token_scales(part, x, first) for x in (a.scale_k, a.scale_v)]
-        if (problem.token_scales)
-        else None
-    )
-    within = _within(part, first, a.left) if masked else []
-    values = value_operands(part.pages, loaded[1], part.kind, within or None)
-    out = []
-    for number, (row, column) in enumerate(zip(part.rows, state, strict=True)):
-        mine, scores = queries.operands(number), []
-        for operands in keys:
-            total = zero
-            for key, query in zip(operands, mine, strict=True):
-                total = unit.multiply(key, query, total)
-            scores += list(total * part.scale)
-        if scales is not None:
-            scores = [x * s for x, s in zip(scores, scales[0], strict=True)]
-        if masked:
-            lost = fx.Float32(float("-inf"))
-            seen = _seen(part, first, row, a.left)
-            scores = [fx.arith.select(s, x, lost) for s, x in zip(seen, scores, strict=True)]
-        reference, total, parts = raised_rows(column, largest_of(scores), unit)
-        weights = [fx.math.exp2(x - reference) for x in scores]
+    unit, units = UNITS[plan.unit], []
+    scores = _scores(part, queries, loaded[0])
+    if plan.problem.token_scales:
+        scales, units = (_token_scales(part, x, first) for x in (a.scale_k, a.scale_v))
+        scores = [[x * s for x, s in zip(mine, scales, strict=True)] for mine in scores]
+    scores, values, units = _hidden(part, first, partly, scores, loaded[1], units)
+    found, operands = [], []
+    for mine, column in zip(scores, state, strict=True):
+        reference, total, parts = raised_rows(column, largest_of(mine), unit)
+        weights = [fx.math.exp2(x - reference) for x in mine]
         for weight in weights:
             total = total + weight
-        if scales is not None:
-            weights = [w * s for w, s in zip(weights, scales[1], strict=True)]
-            if masked:
-                # What scales of tokens that do not count hold must not matter.
-                none = fx.Float32(0.0)
-                weights = [
-                    fx.arith.select(s, w, none) for s, w in zip(within, weights, strict=True)
-                ]
-        pieces = operands_of(fx.Vector.from_elements(weights).to(part.kind), part.pages)
-        grown = []
-        for own, value in zip(parts, values, strict=True):
-            for operand, weight in zip(value, pieces, strict=True):
-                own = unit.multiply(operand, weight, own)  # noqa: PLW2901
-            grown.append(own)
-        out.append((reference, total, grown))
-    return out
+        if units:
+            weights = [w * s for w, s in zip(weights, units, strict=True)]
+        narrow = fx.Vector.from_elements(weights).to(part.kind)
+        operands.append(operands_of(narrow, part.pages))
+        found.append((reference, total, list(parts)))
+    for tile, block in enumerate(value_operands(part.pages, values, part.kind)):
+        for mine, (_, _, parts) in zip(operands, found, strict=True):
+            for value, weight in zip(block, mine, strict=True):
+                parts[tile] = unit.multiply(value, weight, parts[tile])
+    return found
 
 
 @flyc.jit
@@ -203,10 +221,8 @@ def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wa
         values = load_values(pages, first)
         after = first + WAVES * plan.step
         following = load_keys(pages, fx.arith.select(after < end, after, first))
-        if (first >= low) & (first + plan.step <= high):
-            state = step(part, queries, state, (keys, values), first, False)
-        else:
-            state = step(part, queries, state, (keys, values), first, True)
+        partly = (first < low) | (first + plan.step > high)
+        state = step(part, queries, state, (keys, values), first, partly)
         keys = following
     return state
 

@@ -9,6 +9,7 @@ halves of a wave take whole operands, each loads its part and they exchange them
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "Pages",
     "exact16",
     "grouped",
+    "hidden_values",
     "key_operands",
     "load_keys",
     "load_values",
@@ -143,18 +145,18 @@ def _blocked(cache: Any, start: Any, token: Any, column: Any) -> Any:
     return start + offset + token.to(fx.Int64) * cache.stride[3] + column % block
 
 
-def key_operands(pages: Pages, loaded: list[Any], kind: Any) -> list[list[Any]]:
-    """Return the operands of K, per block of keys."""
+def key_operands(pages: Pages, loaded: list[Any], kind: Any) -> Iterator[Sequence[Any]]:
+    """Yield the operands of K, piece after piece of k: those of all blocks of keys."""
     plan, unit = pages.plan, UNITS[pages.plan.unit]
     blocks = plan.span // unit.registers
-    per_block = len(loaded) // blocks
-    out = []
-    for block in range(blocks):
-        parts = [exact16(v, kind) for v in loaded[block * per_block : (block + 1) * per_block]]
-        if plan.piece < unit.own:
-            parts = grouped(parts, unit)
-        out.append([operand for part in parts for operand in operands_of(part, pages)])
-    return out
+    per_block, merged = len(loaded) // blocks, max(1, unit.own // plan.piece)
+    for first in range(0, per_block, merged):
+        found = []
+        for start in range(first, len(loaded), per_block):
+            parts = [exact16(v, kind) for v in loaded[start : start + merged]]
+            whole = parts[0] if merged == 1 else grouped(parts, unit)[0]
+            found.append(operands_of(whole, pages))
+        yield from zip(*found, strict=True)
 
 
 def load_values(pages: Pages, first: Any) -> list[Any]:
@@ -197,33 +199,52 @@ def load_values(pages: Pages, first: Any) -> list[Any]:
     return out
 
 
-def value_operands(pages: Pages, loaded: list[Any], kind: Any, seen: Any) -> list[list[Any]]:
-    """Return the operands of Vᵀ, per block of elements.
+def hidden_values(pages: Pages, loaded: list[Any], seen: list[Any]) -> list[Any]:
+    """Return what `load_values` returned, zero for keys that do not count.
 
     Args:
         pages: Where keys and values are.
-        loaded: What `load_values` returned.
-        kind: Type of 16 bits.
-        seen: Whether each of the lane's keys counts: the others' values become zero, whatever
-            their memory holds. None if all do.
+        loaded: What was loaded; whatever it is where keys do not count.
+        seen: Whether each of the lane's keys counts.
     """
-    plan = pages.plan
+    plan, width = pages.plan, loaded[0].dtype.width
     if plan.problem.layout == "linear":
-        tiles = []
-        for first in range(0, len(loaded), plan.span):
-            rows = [exact16(v, kind) for v in loaded[first : first + plan.span]]
-            tiles += [
-                fx.Vector.from_elements([row[element] for row in rows])
-                for element in range(plan.width)
-            ]
-    else:
-        tiles = [exact16(v, kind) for v in loaded]
-    if seen is not None:
-        zero = kind(0.0)
-        tiles = [
-            fx.Vector.from_elements(
-                [fx.arith.select(there, x, zero) for there, x in zip(seen, tile, strict=True)]
-            )
-            for tile in tiles
-        ]
-    return [operands_of(tile, pages) for tile in tiles]
+        return [_kept_words(v, seen[at % plan.span]) for at, v in enumerate(loaded)]
+    per_word = 32 // width
+    masks = []
+    for first in range(0, plan.span, per_word):
+        mask = fx.Int32(0)
+        for key in range(per_word):
+            bits = ((1 << width) - 1) << key * width
+            bits -= (bits >> 31) << 32
+            mask = mask | fx.arith.select(seen[first + key], fx.Int32(bits), fx.Int32(0))
+        masks.append(mask)
+    out = []
+    for vector in loaded:
+        words = [word & mask for word, mask in zip(vector.bitcast(fx.Int32), masks, strict=True)]
+        out.append(fx.Vector.from_elements(words).bitcast(vector.dtype))
+    return out
+
+
+def _kept_words(vector: Any, seen: Any) -> Any:
+    """Return a vector, or zeros where a condition does not hold."""
+    word = fx.Int32 if vector.numel * vector.dtype.width % 32 == 0 else fx.Int16
+    words = [fx.arith.select(seen, x, word(0)) for x in vector.bitcast(word)]
+    return fx.Vector.from_elements(words).bitcast(vector.dtype)
+
+
+def value_operands(pages: Pages, loaded: list[Any], kind: Any) -> Iterator[Sequence[Any]]:
+    """Yield the operands of Vᵀ, block after block of elements: those of all pieces of the keys."""
+    for tile in _value_tiles(pages.plan, loaded, kind):
+        yield operands_of(tile, pages)
+
+
+def _value_tiles(plan: DecodePlan, loaded: list[Any], kind: Any) -> Iterator[Any]:
+    """Yield the lane's keys of its element of each block of elements."""
+    if plan.problem.layout != "linear":
+        yield from (exact16(v, kind) for v in loaded)
+        return
+    for first in range(0, len(loaded), plan.span):
+        rows = [exact16(v, kind) for v in loaded[first : first + plan.span]]
+        for element in range(plan.width):
+            yield fx.Vector.from_elements([row[element] for row in rows])

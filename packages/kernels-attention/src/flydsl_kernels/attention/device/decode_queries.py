@@ -55,19 +55,18 @@ class Queries:
     kept: list[list[Any]] | None
     shared: Any
 
-    def operands(self, column: int) -> list[Any]:
-        """Return the operands of a block of rows."""
+    def operand(self, column: int, number: int) -> Any:
+        """Return an operand of a block of rows."""
         if self.kept is not None:
-            return self.kept[column]
+            return self.kept[column][number]
         plan, unit = self.plan, UNITS[self.plan.unit]
-        first, size = column * plan.chunks, 16 * _CHUNK
-        element = self.shared.element
         parts = range(unit.parts) if unit.copies else range(1)
-        chunks = [
-            [self.shared + ((first + chunk) * unit.parts + part) * size for part in parts]
-            for chunk in range(plan.chunks)
-        ]
-        return grouped([load_pieces(places, element) for places in chunks], unit)
+        chunks, merged = [], unit.own // _CHUNK
+        for chunk in range(merged * number, merged * (number + 1)):
+            first = (column * plan.chunks + chunk) * unit.parts
+            places = [self.shared + (first + part) * (16 * _CHUNK) for part in parts]
+            chunks.append(load_pieces(places, self.shared.element))
+        return grouped(chunks, unit)[0]
 
 
 def _start(a: Any, pages: Pages, sequence: Any, row: Any) -> Any:
