@@ -29,7 +29,7 @@ from flydsl_rocdl.arch.occupancy import waves_by_lds, waves_by_vgpr
 if TYPE_CHECKING:
     from flydsl.targets import Target
 
-__all__ = ["TILES", "Candidate", "GemmChoice", "facts_of", "plan_gemm"]
+__all__ = ["TILES", "WEIGHT_TILES", "Candidate", "GemmChoice", "facts_of", "plan_gemm"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -47,6 +47,16 @@ TILES = (
     (256, 256, 4, 2),
 )
 """Shipped tiles: rows, columns, waves along M, waves along N."""
+
+WEIGHT_TILES = (
+    *TILES,
+    (64, 64, 1, 4),
+    (64, 128, 1, 4),
+    (64, 256, 1, 4),
+    (128, 128, 1, 4),
+    (128, 256, 1, 8),
+)
+"""The same for preshuffled weights, which every wave along M loads again."""
 
 _ROWS = (128, 64, 256)
 """Bytes of a tile's row along k, the usual ones first."""
@@ -183,7 +193,7 @@ def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
 
 def _configs(problem: GemmProblem, facts: ArchFacts, split_k: int | None) -> Iterator[GemmConfig]:
     size = FORMATS[problem.dtype].bytes
-    for tile_m, tile_n, waves_m, waves_n in TILES:
+    for tile_m, tile_n, waves_m, waves_n in WEIGHT_TILES if problem.b.order else TILES:
         for row in _ROWS:
             plain = GemmConfig(tile_m, tile_n, row // size, waves_m, waves_n)
             steps = -(-problem.k // plain.tile_k)
@@ -254,13 +264,15 @@ def _step_seconds(
     size = FORMATS[problem.dtype].bytes
     products = config.tile_m * config.tile_n * config.tile_k / _rate(problem, device)
     row = config.tile_k * size
-    read = (config.tile_m * config.waves_n + config.tile_n * config.waves_m) * row
-    written = (config.tile_m + config.tile_n) * row
-    loaded = config.tile_m * row + config.tile_n * config.tile_k * problem.b_bits // 8
+    read, written = config.tile_m * config.waves_n * row, config.tile_m * row
+    past = config.tile_n * config.waves_m * config.tile_k * problem.b_bits // 8
+    if not problem.b.order:
+        read += config.tile_n * config.waves_m * row
+        written, past = written + config.tile_n * row, 0
     if config.direct:
         read -= written // 4  # no instructions that write
     lds = (read + written) / (device.lds_bytes * device.clock)
-    loads = loaded / (_CACHE_BYTES * device.clock)
+    loads = (written + past) / (_CACHE_BYTES * device.clock)
     return max((products, "products"), (lds, "lds"), (loads, "loads"))
 
 

@@ -271,11 +271,11 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
         if not (config.direct and operand.k_major)
     )
     if problem.b.order:
-        # Of weights, the tile in use and the next one; of A, what one instruction takes.
-        pieces = tiles_n * (config.tile_k * size // core.step_bytes) * core.reads
-        held = 2 * pieces * 4 * problem.b_bits // (8 * size)
+        # All of a wave's weights of a tile; of A, those of the step in use and of the next one.
+        steps = config.tile_k * size // core.step_bytes
+        held = tiles_n * steps * core.reads * 4 * problem.b_bits // (8 * size)
         unpacked = tiles_n * core.reads * 4 if problem.b_dtype in PACKED else 0
-        fragments = tiles_m * core.reads * 4 + held + unpacked
+        fragments = tiles_m * min(2, steps) * core.reads * 4 + held + unpacked
     blocks = sums if problem.scaling.a == "block" else 0
     return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD
 

@@ -18,7 +18,7 @@ from flydsl_kernels.gemm.device.multiply import fragment, multiply, split_up
 from flydsl_kernels.gemm.device.order import spot
 from flydsl_kernels.gemm.device.staging import Operand, bring, fetch, place, start
 from flydsl_kernels.gemm.device.transfers import arrived, transfer
-from flydsl_kernels.gemm.device.weights import Blocks, Weights, load_fragments, opened
+from flydsl_kernels.gemm.device.weights import Blocks, Weights, load_step, opened, place_of
 from flydsl_kernels.gemm.plan import GemmPlan
 
 __all__ = ["accumulate", "compute", "joined", "launch_dense", "operands", "wave_of"]
@@ -58,34 +58,66 @@ def wave_of(plan: GemmPlan) -> Wave:
     )  # fmt: skip
 
 
-def product(
-    plan: GemmPlan, sides: tuple[Operand, Operand | Blocks], wave: Wave, buffer: Any, held: Any,
-    acc: Any,
-) -> Any:  # fmt: skip
-    """Multiply the tiles that are in LDS, or of B in registers (`held`): returns the new sums."""
-    core, (a, b) = plan.core, sides
-    size = plan.a.pieces
+_Side = tuple[Operand, list[Any], int]
+"""An operand that goes through LDS, its items' offsets, and where its tile begins there."""
+
+
+def product(plan: GemmPlan, a: Operand, b: Operand, wave: Wave, buffer: Any, acc: Any) -> Any:
+    """Multiply the tiles that are in LDS: returns the new sums."""
+    core = plan.core
     out = [list(row) for row in acc]
     for step in range(plan.a.row_bytes // core.step_bytes):
         rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
-        if isinstance(b, Blocks):
-            columns = [
-                split_up(core, b.pieces(held, at))
-                for at in range(
-                    step * plan.tiles_n * core.reads, (step + 1) * plan.tiles_n * core.reads,
-                    core.reads,
-                )
-            ]  # fmt: skip
-        else:
-            columns = [
-                fragment(core, b, wave.column + j * 16, step, buffer + size)
-                for j in range(plan.tiles_n)
-            ]
-        for call in range(core.calls):
-            for i in range(plan.tiles_m):
-                for j in range(plan.tiles_n):
-                    out[i][j] = multiply(core, rows[i][call], columns[j][call], out[i][j])
+        columns = [
+            fragment(core, b, wave.column + j * 16, step, buffer + plan.a.pieces)
+            for j in range(plan.tiles_n)
+        ]
+        multiply_all(core, rows, columns, out)
     return out
+
+
+def weighted(
+    plan: GemmPlan, a: Operand, blocks: Blocks, wave: Wave, buffer: Any,
+    carried: tuple[Any, list[Any], Any],
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """Multiply A's tile, in LDS, by weights in registers.
+
+    A step's fragments are loaded again for the next tile as soon as its products are there, into
+    the same registers.
+
+    Args:
+        plan: The plan.
+        a: A's tile.
+        blocks: The wave's blocks of weights.
+        wave: The lane's place.
+        buffer: Where the tile begins in LDS, in pieces.
+        carried: The sums, the tile's fragments, and the column of A where the next tile begins.
+
+    Returns:
+        The new sums and the next tile's fragments.
+    """
+    acc, held, following = carried
+    core, each = plan.core, plan.tiles_n * plan.core.reads
+    out = [list(row) for row in acc]
+    at = place_of(blocks, following)
+    renewed: list[Any] = []
+    for step in range(blocks.steps):
+        rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
+        own = held[step * each : (step + 1) * each]
+        columns = [split_up(core, blocks.pieces(own, n)) for n in range(0, each, core.reads)]
+        multiply_all(core, rows, columns, out)
+        renewed += load_step(blocks, at, step)
+        # Loads stay in front of the next step's products, which cover their latency.
+        fx.rocdl.sched_barrier("valu", "salu", "ds")
+    return out, renewed
+
+
+def multiply_all(core: Any, rows: list[Any], columns: list[Any], out: list[list[Any]]) -> None:
+    """Add the products of one step to the sums `out`."""
+    for call in range(core.calls):
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                out[i][j] = multiply(core, row[call], column[call], out[i][j])
 
 
 @flyc.jit
@@ -93,18 +125,20 @@ def accumulate(
     plan: GemmPlan, a: Operand, b: Operand | Weights, begin: Any, wave: Wave, finish: Finish
 ) -> Any:
     """Return a wave's sums over the columns of A from `begin` to the operands' `k`."""
-    second = opened_side(plan, b, wave)
-    size = plan.a.pieces
-    both = size + plan.b.pieces
+    both = plan.a.pieces + plan.b.pieces
     tile_k = plan.a.tile_k
     pipe = fx.rocdl.pipeline()
-    sides = ((a, offsets_of(a), 0), (second, offsets_of(second), size))
+    sides, blocks = sides_of(plan, a, b, wave)
     ahead = [first(operand, begin, offsets, at) for operand, offsets, at in sides]
     if fx.const_expr(plan.a.direct or plan.b.direct):
         pipe.commit()
+    held = fragments_of(blocks, begin)
     acc = blank(plan, plan.core.integer and not plan.block)
     here = fx.Int32(0)
-    for k in range(begin, a.k, tile_k):
+    # One turn at least, of zeros if there is no k: loads before a loop that may be skipped would be
+    # moved behind the test, out of their order.
+    for past in range(fx.Int32(0), fx.max(a.k - begin, fx.Int32(1)), tile_k):
+        k = begin + past
         if fx.const_expr(plan.a.direct or plan.b.direct):
             pipe.wait()
         else:
@@ -112,19 +146,19 @@ def accumulate(
                 arrived()
             fx.rocdl.lds_barrier()
         there = both - here
-        held = ahead[1]
         ahead = [
             following(operand, k, offsets, there + at, items)
             for (operand, offsets, at), items in zip(sides, ahead, strict=True)
         ]
         if fx.const_expr(plan.a.direct or plan.b.direct):
             pipe.commit()
+        part = blank(plan, plan.core.integer) if fx.const_expr(plan.block) else acc
+        part, held = multiplied(plan, sides, blocks, wave, here, (part, held, k + tile_k))
         if fx.const_expr(plan.block):
             rows, columns = factors(plan, finish, wave.m, wave.beside, k)
-            part = product(plan, (a, second), wave, here, held, blank(plan, plan.core.integer))
             acc = scaled(acc, part, rows, columns)
         else:
-            acc = product(plan, (a, second), wave, here, held, acc)
+            acc = part
         here = there
     if fx.const_expr(plan.a.direct or plan.b.direct):
         # The last one, of a tile past the end, would arrive when LDS may be others' already.
@@ -134,25 +168,47 @@ def accumulate(
     return acc
 
 
-def opened_side(plan: GemmPlan, b: Operand | Weights, wave: Wave) -> Operand | Blocks:
-    """Return what a wave has of B: its blocks, if weights are preshuffled."""
+def sides_of(
+    plan: GemmPlan, a: Operand, b: Operand | Weights, wave: Wave
+) -> tuple[list[_Side], Blocks | None]:
+    """Return the operands that go through LDS, and a wave's blocks of preshuffled weights."""
+    first: _Side = (a, offsets_of(a), 0)
     if isinstance(b, Weights):
-        return opened(b, plan.core, wave.beside, plan.tiles_n)
-    return b
+        return [first], opened(b, plan.core, wave.beside, plan.tiles_n)
+    return [first, (b, offsets_of(b), plan.a.pieces)], None
 
 
-def offsets_of(operand: Operand | Blocks) -> list[Any]:
-    """Return the offsets of the thread's items; a transfer, and weights, need none."""
-    return [] if isinstance(operand, Blocks) or operand.plan.tensor else start(operand)
+def multiplied(
+    plan: GemmPlan, sides: list[_Side], blocks: Blocks | None, wave: Wave, buffer: Any,
+    carried: tuple[Any, list[Any], Any],
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """Return the new sums, and of weights the next tile's fragments; see `weighted`."""
+    if blocks is not None:
+        return weighted(plan, sides[0][0], blocks, wave, buffer, carried)
+    (a, *_), (b, *_) = sides
+    return product(plan, a, b, wave, buffer, carried[0]), []
 
 
-def first(operand: Operand | Blocks, k: Any, offsets: list[Any], at: int) -> list[Any]:
-    """Bring the first tile to LDS, and return what registers have of the second: none if direct.
+def fragments_of(blocks: Blocks | None, k: Any) -> list[Any]:
+    """Load the fragments of weights of the tile at column `k`; none without weights."""
+    if blocks is None:
+        return []
+    # As in the loop, after A's: its waits are for the worse of both orders. The compiler moves no
+    # loads across a fence to the loop that uses them, where it would reverse their order.
+    fx.rocdl.sched_barrier()
+    at = place_of(blocks, k)
+    found = [piece for step in range(blocks.steps) for piece in load_step(blocks, at, step)]
+    fx.rocdl.lds_barrier()
+    return found
 
-    Of weights, registers have the first one.
-    """
-    if isinstance(operand, Blocks):
-        return load_fragments(operand, k)
+
+def offsets_of(operand: Operand) -> list[Any]:
+    """Return the offsets of the thread's items; a transfer needs none."""
+    return [] if operand.plan.tensor else start(operand)
+
+
+def first(operand: Operand, k: Any, offsets: list[Any], at: int) -> list[Any]:
+    """Bring the first tile to LDS, and return what registers have of the second: none if direct."""
     if operand.plan.direct:
         bring(operand, k, offsets, fx.Int32(at))
         return []
@@ -163,15 +219,8 @@ def first(operand: Operand | Blocks, k: Any, offsets: list[Any], at: int) -> lis
     return fetch(operand, k + operand.plan.tile_k, offsets)
 
 
-def following(
-    operand: Operand | Blocks, k: Any, offsets: list[Any], at: Any, items: list[Any]
-) -> list[Any]:
-    """Bring the tile after that of column `k` to LDS, and return what is loaded of the next.
-
-    Weights of the tile after that of column `k` are loaded.
-    """
-    if isinstance(operand, Blocks):
-        return load_fragments(operand, k + operand.tile_k)
+def following(operand: Operand, k: Any, offsets: list[Any], at: Any, items: list[Any]) -> list[Any]:
+    """Bring the tile after that of column `k` to LDS, and return what is loaded of the next."""
     tile_k = operand.plan.tile_k
     if operand.plan.direct:
         bring(operand, k + tile_k, offsets, at)

@@ -21,9 +21,9 @@ from flydsl_kernels.gemm.device.staging import natural_row
 from flydsl_kernels.gemm.device.windows import wide
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
 from flydsl_kernels.gemm.plan import WEIGHTS, OperandPlan, WeightOrder
-from flydsl_rocdl.kernels.word_buffers import WordBuffer
+from flydsl_rocdl.kernels.word_buffers import WordBuffer, pinned
 
-__all__ = ["Blocks", "Weights", "load_fragments", "opened"]
+__all__ = ["Blocks", "Weights", "load_step", "opened", "place_of"]
 
 __flydsl_internal__ = True  # plain Python: nothing here decides on run-time values
 
@@ -86,7 +86,7 @@ class Blocks:
         """Return a lane's pieces of a step and a block as vectors of four words.
 
         Args:
-            held: What `load_fragments` returned.
+            held: What `load_step` returned.
             first: Which of these is the first one.
         """
         unpack = unpacker(self.unpacking)
@@ -134,23 +134,31 @@ def _per_k(order: WeightOrder, element_bytes: int) -> int:
     return _SIDE * order.unit_bytes // unit_k
 
 
-def load_fragments(blocks: Blocks, k: Any) -> list[Any]:
-    """Load a lane's pieces of the tile at column `k` of A, of each step and each block.
+def place_of(blocks: Blocks, k: Any) -> Any:
+    """Return the lane's byte offset in every block for the tile at column `k` of A."""
+    # As one value, to which the offsets of pieces are constants of the instructions.
+    return pinned(blocks.lane + k * _per_k(blocks.order, blocks.element_bytes))
+
+
+def load_step(blocks: Blocks, at: Any, step: int) -> list[Any]:
+    """Load a lane's pieces of one step of a tile, those of each block in turn.
+
+    Args:
+        blocks: The wave's blocks.
+        at: `place_of` the tile.
+        step: Number of the step.
 
     Returns:
-        For every step, of every block, its pieces: vectors of Int32, or one, as they are stored.
+        Vectors of Int32, or one, as they are stored.
     """
-    order = blocks.order
+    order, found = blocks.order, []
     shared = order.pieces(blocks.element_bytes)
-    at = blocks.lane + k * _per_k(order, blocks.element_bytes)
-    found = []
-    for step in range(blocks.steps):
-        for buffer in blocks.buffers:
-            for read in range(blocks.reads):
-                piece = (step * blocks.reads + read) * blocks.groups
-                unit, within = divmod(piece, shared)
-                first = unit * _SIDE * order.unit_bytes + within * order.unit_bytes // shared
-                found.append(_piece(order, buffer, at + first, shared))
+    for buffer in blocks.buffers:
+        for read in range(blocks.reads):
+            piece = (step * blocks.reads + read) * blocks.groups
+            unit, within = divmod(piece, shared)
+            first = unit * _SIDE * order.unit_bytes + within * order.unit_bytes // shared
+            found.append(_piece(order, buffer, at + first, shared))
     return found
 
 

@@ -86,12 +86,19 @@ def load_words(source: Any, offset: Any, words: int, vector: int, limit: Any = N
 
 
 def _load(source: Any, offset: Any, at: int, size: int, limit: Any) -> Any:
-    """Load `size` bytes, or zeros where they are past the limit."""
+    """Load `size` bytes, or zeros where they are past the limit.
+
+    By an intrinsic: a plain load that a loop does for its next turn, and nothing else stores after,
+    would be moved to that turn, where it is waited for at once.
+    """
     place = offset + at
     if limit is not None:
         place = fx.arith.select(fx.Int32(at) < limit, place, fx.Int32(OUTSIDE))
     if size >= 4:
-        return (source + place).load(vector_alias(fx.Int32, (size // 4,)))
+        descriptor = fx.rocdl.get_buffer_rsrc(source)
+        kind = vector_alias(fx.Int32, (size // 4,)) if size > 4 else fx.Int32
+        words = fx.rocdl.raw_ptr_buffer_load(kind, descriptor, place, 0, 0)
+        return words if size > 4 else fx.Vector.from_elements([words], fx.Int32)
     return _narrow(source, place, getattr(fx, _SMALL[size]))
 
 
