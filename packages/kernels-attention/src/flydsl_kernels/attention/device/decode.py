@@ -180,7 +180,7 @@ def step(
     """
     plan, a = part.pages.plan, part.pages.a
     unit, units = UNITS[plan.unit], []
-    scores = _scores(part, queries, loaded[0])
+    scores = _scores(part, queries.within(first), loaded[0])
     if plan.problem.token_scales:
         scales, units = (_token_scales(part, x, first) for x in (a.scale_k, a.scale_v))
         scores = [[x * s for x, s in zip(mine, scales, strict=True)] for mine in scores]
@@ -207,7 +207,8 @@ def step(
 def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wave: Any) -> Any:
     """Return the state after the wave's steps of the keys from span[0] to span[1].
 
-    The keys of the next step are loaded while a step is computed.
+    With waves of 64 lanes the keys of the next step are loaded while a step is computed. On
+    architectures with waves of 32, more of them hide the latency of memory.
     """
     pages, plan, a = part.pages, part.pages.plan, part.pages.a
     begin, end = span[0] + wave * plan.step, span[1]
@@ -216,14 +217,21 @@ def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wa
     low = begin
     if fx.const_expr(plan.problem.window):
         low = part.length - 1 - a.left
-    keys = load_keys(pages, begin)
-    for first in range(begin, end, WAVES * plan.step):
-        values = load_values(pages, first)
-        after = first + WAVES * plan.step
-        following = load_keys(pages, fx.arith.select(after < end, after, first))
-        partly = (first < low) | (first + plan.step > high)
-        state = step(part, queries, state, (keys, values), first, partly)
-        keys = following
+    stride = WAVES * plan.step
+    if fx.const_expr(plan.shared):
+        for first in range(begin, end, stride):
+            loaded = load_keys(pages, first), load_values(pages, first)
+            partly = (first < low) | (first + plan.step > high)
+            state = step(part, queries, state, loaded, first, partly)
+    else:
+        keys = load_keys(pages, begin)
+        for first in range(begin, end, stride):
+            values = load_values(pages, first)
+            after = first + stride
+            following = load_keys(pages, fx.arith.select(after < end, after, first))
+            partly = (first < low) | (first + plan.step > high)
+            state = step(part, queries, state, (keys, values), first, partly)
+            keys = following
     return state
 
 

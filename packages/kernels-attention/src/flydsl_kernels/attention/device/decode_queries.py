@@ -55,6 +55,17 @@ class Queries:
     kept: list[list[Any]] | None
     shared: Any
 
+    def within(self, first: Any) -> Queries:
+        """Return the same for one step.
+
+        Args:
+            first: First key of the step, which is not negative. Compilers do not know that, and
+                load what is in LDS in every step instead of keeping it in registers.
+        """
+        if self.kept is not None:
+            return self
+        return Queries(self.plan, None, self.shared + (first >> 31))
+
     def operand(self, column: int, number: int) -> Any:
         """Return an operand of a block of rows."""
         if self.kept is not None:

@@ -166,7 +166,7 @@ def joined(values: Any, unit: Unit, half: Any) -> Any:
 def _across(word: Any) -> Any:
     """Return the word of the lane in the other half of a wave of 32."""
     order = fx.Int32(0x76543210), fx.Int32(-0x01234568)
-    return fx.rocdl.permlanex16(fx.Int32, word, word, *order, False, False)
+    return fx.rocdl.permlanex16(fx.Int32, word, word, *order, True, False)
 
 
 UNITS: dict[str, Unit] = {
