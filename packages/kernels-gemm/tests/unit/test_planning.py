@@ -153,3 +153,37 @@ def test_a_target_is_a_name_or_a_target():
         plan_gemm(GemmProblem(8, 8, 8), "gfx000")
     with pytest.raises(UserTypeError):
         plan_gemm(GemmProblem(8, 8, 8), 942)
+
+
+def test_orders_of_weights_are_planned_for_architectures_that_read_them():
+    weights = Operand(order="rdna4_fp8")
+    problem = GemmProblem(64, 64, 64, "float8_e4m3fn", b=weights)
+    assert plan_gemm(problem, "gfx1201").best
+    for arch in ("gfx950", "gfx1250"):
+        with pytest.raises(ConfigError, match="an order that it reads") as caught:
+            plan_gemm(problem, arch)
+        assert "16x16" in str(caught.value.allowed)
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    ({"a": Operand(order="16x16")}, "only B"),
+    ({"n": 24, "b": Operand(order="16x16")}, "blocks of 16"),
+    ({"dtype": "int8", "b": Operand(order="rdna4_fp8")}, "element type"),
+])  # fmt: skip
+def test_orders_of_weights_that_do_not_fit(change, match):
+    with pytest.raises(ConfigError, match=match) as caught:
+        GemmProblem(**{"m": 8, "n": 32, "k": 64, **change})
+    assert caught.value.allowed
+
+
+def test_an_unknown_order_of_weights():
+    with pytest.raises(ConfigError, match="such order") as caught:
+        Operand(order="32x32")
+    assert "16x16" in str(caught.value.allowed)
+
+
+def test_only_a_is_in_local_data_share_where_weights_are_rearranged():
+    problem = GemmProblem(128, 128, 256, b=Operand(order="16x16"))
+    plan = derive(problem, KNOWN["gfx1201"], GemmConfig(64, 128, 32, 2, 2))
+    assert plan.lds_bytes == 2 * 64 * 64
+    assert plan.b.pieces == 0

@@ -8,9 +8,12 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl_kernels.gemm.device.preshuffle.checked import CheckedLauncher, check_call
+from flydsl_kernels.gemm.device.preshuffle.operands import WAVE
 from flydsl_kernels.gemm.device.preshuffle.plan import THREADS, PreshufflePlan
 from flydsl_kernels.gemm.device.preshuffle.results import finish
 from flydsl_kernels.gemm.device.preshuffle.setup import PLAIN, body_of, place_of, steps_of
+from flydsl_kernels.gemm.device.preshuffle.weighted import weighted_kernel, weighted_plan
+from flydsl_rocdl.expr.access import amd_facts
 from flydsl_rocdl.kernels.pipelining import pipelined
 
 __all__ = ["preshuffle_kernel", "preshuffle_launcher"]
@@ -37,10 +40,17 @@ def preshuffle_launcher(plan: PreshufflePlan, waves_per_eu: Any = None) -> Any:
         C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, scale_a: fx.Tensor, scale_b: fx.Tensor,
         bias: fx.Tensor, M: fx.Int32, N: fx.Int32, stream: fx.Stream,
     ) -> None:  # fmt: skip
-        grid = (M + (plan.tile_m - 1)) // plan.tile_m, (N + (plan.tile_n - 1)) // plan.tile_n
-        preshuffle_kernel(C, A, B, scale_a, scale_b, bias, M, N, plan).launch(
-            grid=grid, block=(THREADS, 1, 1), stream=stream
-        )
+        facts = amd_facts("preshuffle_kernel")
+        rows, columns = (M + (plan.tile_m - 1)) // plan.tile_m, -(-plan.n // plan.tile_n)
+        if fx.const_expr(facts.wave_size == WAVE):
+            preshuffle_kernel(C, A, B, scale_a, scale_b, bias, M, N, plan).launch(
+                grid=(rows, columns), block=(THREADS, 1, 1), stream=stream
+            )
+        else:
+            gemm = weighted_plan(plan, facts.name)
+            weighted_kernel(C, A, B, scale_a, scale_b, bias, M, plan, gemm).launch(
+                grid=(rows * columns,), block=(gemm.threads,), stream=stream
+            )
 
     launcher = CheckedLauncher(launch, partial(check_call, plan))
     if waves_per_eu is not None:
