@@ -3,7 +3,8 @@
 Forward, causal, bfloat16, heads of 128 elements: per iteration what is executed, and the share of
 the matrix unit that `llvm-mca` finds for one wave (see `isa_loops`). Beside them the same figures
 of another project's kernels for these shapes, quoted; its loop passes over 128 keys, ours over 64
-or 128, so instructions are given per matrix instruction. All have 32 rows of queries a wave.
+or 128, so instructions are given per matrix instruction. All have 32 rows of queries a wave, but
+ours on gfx950 64. Waits are the ``s_waitcnt`` instructions of an iteration, on both sides.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from flydsl.config import scope
 from flydsl_kernels.attention.device.flash import launch_flash
 from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, prepared
 
-ROWS, HEADS, WIDTH = 512, 2, 128
+ROWS, HEADS, WIDTH = 4096, 16, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,14 @@ class Peer:
     vector: int
     lds_reads: int
     waits: int
+    barriers: int
     share: float
     vgprs: int
 
 
 PEERS = {
-    "gfx942": Peer(128, 476, 126, 124, 0.52, 250),
-    "gfx950": Peer(64, 250, 96, 4, 0.76, 246),
+    "gfx942": Peer(128, 476, 126, 124, 4, 0.52, 250),
+    "gfx950": Peer(64, 250, 96, 4, 8, 0.76, 246),
 }
 
 
@@ -59,6 +61,8 @@ def measure(target: str) -> list[Figure]:
         ("LDS reads", loop.lds_reads / loop.matrix, "per matrix instruction",
          peer.lds_reads / peer.matrix),
         ("waits", loop.waits / loop.matrix, "per matrix instruction", peer.waits / peer.matrix),
+        ("barriers", loop.barriers / loop.matrix, "per matrix instruction",
+         peer.barriers / peer.matrix),
         ("registers", kernel.vgpr, "per lane", peer.vgprs),
         ("spilled registers", kernel.vgpr_spills + kernel.sgpr_spills, "", 0),
         ("matrix instructions", loop.matrix, "per iteration", None),

@@ -5,6 +5,7 @@ bf16, or 1.3 * 2^-8 where they are enlarged and cut instead, 2^-11 for f16, 2^-4
 of the largest one where they are subnormal. Scores are sums of d products of
 exact factors, each addition off by u of the magnitudes; then come the factor, the difference with
 the reference and the exponential. An error e of a score changes its weight by e relative.
+Logarithms are of sums of weights that are not rounded to the type.
 """
 
 from __future__ import annotations
@@ -112,10 +113,6 @@ def attention(case, out):
     final, smallest = ROUNDING[np.dtype(out)]
     bound = bound + final * (np.abs(y) + bound) + smallest
     off = worst + (keys + 64) * U
-    if case.q.dtype in (FP8, FNUZ):
-        off = off + unit + 2.0 * least * keys
-    elif case.narrow_sums:
-        off = off + unit + least * keys
     return y, bound, lse, off + 4 * U * np.abs(safe) + 4 * U
 
 

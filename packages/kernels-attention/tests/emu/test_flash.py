@@ -9,6 +9,7 @@ from flash_cases import dense, normal, packed, paged
 
 from flydsl import config
 from flydsl_kernels.attention import flash_attention
+from flydsl_kernels.attention.ops import forward
 
 # (batch, Sq, Sk, heads, kv heads, d, d of v): every tail of rows and keys, one key, one row.
 SIZES = [
@@ -25,12 +26,18 @@ def test_sizes(shape, causal, gfx942):
     dense(shape, causal=causal)
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-def test_many_tiles(causal):
-    """Two tiles make an iteration: whole ones, an odd one left, and part of one."""
+@pytest.mark.parametrize("logarithms", [False, True], ids=["plain", "logarithms"])
+@pytest.mark.parametrize("groups", [1, 256], ids=["four waves", "two waves"])
+def test_many_tiles(groups, logarithms, monkeypatch):
+    """Two tiles make an iteration: whole ones, an odd one left, and part of one.
+
+    The number of workgroups decides how many waves each has, and whether the logarithms are wanted
+    which weights are summed.
+    """
+    monkeypatch.setattr(forward, "_GROUPS", groups)
     with config.scope(FLYDSL_TARGET="gfx950"):
-        for keys in (64, 192, 300):
-            dense((1, 130, keys, 2, 1, 64, 64), causal=causal)
+        for keys, causal in [(64, True), (192, False), (300, True)]:
+            dense((1, 130, keys, 2, 1, 64, 64), causal=causal, logarithms=logarithms)
 
 
 @pytest.mark.parametrize("d", HEADS, ids=str)

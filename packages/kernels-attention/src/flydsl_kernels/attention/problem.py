@@ -36,6 +36,7 @@ class FlashProblem:
         sink: Whether there are sinks.
         splits: Parts of the keys.
         lse: Whether the logarithms of the sums are wanted.
+        short: Whether there are so few rows that workgroups should take fewer of them.
 
     Raises:
         ConfigError: One of these is out of range.
@@ -57,6 +58,7 @@ class FlashProblem:
     sink: bool = False
     splits: int = 1
     lse: bool = False
+    short: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

@@ -51,7 +51,8 @@ class FlashPlan:
         sink: Whether the denominator has a term of its own per head.
         splits: Parts of the keys that different workgroups take.
         lse: Whether the logarithm of the sum is written.
-        ahead: Whether the scores of a tile are made beside the softmax of the one before.
+        ahead: Whether scores are made beside the softmax of the half of a tile before; tiles then
+            have two halves of `Unit.rows` keys.
     """
 
     unit: str
@@ -93,6 +94,15 @@ class FlashPlan:
     def byte(self) -> bool:
         """Whether elements have 8 bits."""
         return self.element.startswith("float8")
+
+    @property
+    def sums(self) -> int:
+        """Partial sums of a row's weights that a lane has.
+
+        Two of the weights that the result is divided by; where those are rounded to 8 bits and the
+        logarithm is wanted, two of the weights themselves.
+        """
+        return 4 if self.byte and self.lse else 2
 
     @property
     def cut(self) -> bool:
@@ -144,6 +154,16 @@ def _unit(problem: FlashProblem, facts: ArchFacts) -> str:
     return matching_unit(units, facts, f"flash attention of {problem.dtype}")
 
 
+def _fits(problem: FlashProblem) -> bool:
+    """Return whether two blocks of 32 queries fit the 512 registers of a lane of an MFMA wave.
+
+    Of the result they take an element's width in registers, of the queries half a row's, and of the
+    operands of two halves of a tile half of both. What is left is for scores.
+    """
+    d_qk, d_v = (-(-width // 32) * 32 for width in (problem.d_qk, problem.d_v))
+    return d_v <= 160 and 2 * d_qk + 3 * d_v <= 800
+
+
 def select_flash(problem: FlashProblem, facts: ArchFacts) -> FlashPlan:
     """Return the plan for a problem.
 
@@ -163,13 +183,16 @@ def select_flash(problem: FlashProblem, facts: ArchFacts) -> FlashPlan:
             allowed=_FLAVOURS[facts.fp8],
             hint="the same bits mean other values; convert the arrays",
         )
+    ahead = unit == "mfma-16" and not problem.vectorised
+    waves, columns = 4, 1 if unit.startswith("mfma") else 2
+    if ahead and _fits(problem):
+        waves, columns = 2 if problem.short else 4, 2
     plan = FlashPlan(
-        unit, problem.dtype, problem.d_qk, problem.d_v, waves=4,
-        columns=1 if unit.startswith("mfma") else 2, left=problem.left >= 0,
+        unit, problem.dtype, problem.d_qk, problem.d_v, waves, columns, left=problem.left >= 0,
         right=problem.right >= 0, varlen=problem.varlen, lengths=problem.lengths,
         page=problem.page, vectorised=problem.vectorised, bias=problem.bias,
         alibi=problem.alibi, sink=problem.sink, splits=problem.splits, lse=problem.lse,
-        ahead=unit == "mfma-16" and not problem.vectorised,
+        ahead=ahead,
     )  # fmt: skip
     return replace(plan, sink=False, lse=True) if plan.splits > 1 else plan
 

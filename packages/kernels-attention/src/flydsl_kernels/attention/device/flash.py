@@ -34,7 +34,7 @@ from flydsl_kernels.attention.device.streams import (
     value_loads,
 )
 from flydsl_kernels.attention.device.tiles import own_tiles
-from flydsl_kernels.attention.device.weave import woven
+from flydsl_kernels.attention.device.weave import first_operands, woven
 from flydsl_kernels.attention.problem import FlashProblem
 from flydsl_kernels.attention.selection import CUT, FlashPlan, select_flash
 from flydsl_rocdl.expr.access import amd_facts
@@ -76,19 +76,22 @@ def load_rows(tiles: Any, tensor: Any, width: int) -> list[list[Any]]:
     return out
 
 
-def scores_of(tiles: Any, queries: list[list[Any]], read: Any = None) -> list[list[Any]]:
+def scores_of(
+    tiles: Any, queries: list[list[Any]], read: Any = None, keys: int | None = None
+) -> list[list[Any]]:
     """Return K Qᵀ of the tile in LDS: per block of queries, the blocks of keys.
 
     Args:
         tiles: The tiles.
         queries: Operands of the queries.
         read: Reads an operand; default `Tiles.key_piece`.
+        keys: How many keys from the tile's first on; default all.
     """
     read = read or tiles.key_piece
     plan, unit = tiles.plan, UNITS[tiles.plan.unit]
     zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
     out: list[list[Any]] = [[] for _ in queries]
-    for row in fx.range_constexpr(0, plan.tile, unit.rows):
+    for row in fx.range_constexpr(0, keys or plan.tile, unit.rows):
         sums = [zero] * len(queries)
         for piece in fx.range_constexpr(plan.wide_qk // PIECE):
             keys = read(row, piece)
@@ -126,14 +129,14 @@ def seen_scores(
 
     Args:
         tiles: The tiles.
-        scores: K Qᵀ of the tile.
-        first: First key of the tile.
+        scores: K Qᵀ of the tile, or of a part of it.
+        first: First key.
         rows: The lane's rows.
         masked: Whether some rows do not see all of the tile.
     """
     plan, unit = tiles.plan, UNITS[tiles.plan.unit]
     scale = head_scale(tiles.a, plan, tiles.block)
-    starts = range(0, plan.tile, unit.rows)
+    starts = range(0, len(scores[0]) * unit.rows, unit.rows)
     keys = [first + start + tiles.lane.half * unit.group for start in starts]
     if plan.bias or plan.alibi:
         scores = [
@@ -199,15 +202,18 @@ def pass_ahead(
     tiles: Any, queries: Any, carried: tuple[Any, Any], first: Any, rows: list[Any], masked: bool
 ) -> tuple[Any, Any]:
     """Return what `first_scores` does after the tile that starts at key `first`."""
-    (state, scores, tops), cursor = carried
-    plan = tiles.plan
-    fx.rocdl.pipeline().wait()
-    found, scale = seen_scores(tiles, scores, first, rows, masked)
-    if masked or plan.bias or plan.alibi:
-        tops = tops_of(found)
-    state = raised(state, tops, scale, plan)
-    state, scores, tops = woven(tiles, state, (found, scale), queries, (first, cursor))
-    return (state, scores, tops), cursor.moved(tiles)
+    (state, scores, tops, operands), cursor = carried
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    for half in fx.range_constexpr(2):
+        fx.rocdl.pipeline().wait(1)
+        fx.rocdl.sched_barrier()
+        found, scale = seen_scores(tiles, scores, first + half * unit.rows, rows, masked)
+        if masked or plan.bias or plan.alibi:
+            tops = tops_of(found)
+        state = raised(state, tops, scale, plan)
+        place = (first, cursor, half, operands)
+        state, scores, tops, operands = woven(tiles, state, (found, scale), queries, place)
+    return (state, scores, tops, operands), cursor.moved(tiles)
 
 
 @flyc.jit
@@ -216,9 +222,9 @@ def passes_ahead(
 ) -> tuple[Any, Any]:
     """Return what `first_scores` does after the tiles from span[0] to span[1].
 
-    The scores of the next tile are made beside the softmax of the one before. Loads into LDS are a
-    tile ahead of their use. Two tiles make an iteration, so that the registers of new scores are
-    not those of the ones in use.
+    The scores of the next half of a tile are made beside the softmax of the one before. Loads into
+    LDS are a tile ahead of their use. Two tiles make an iteration, so that buffers in LDS have
+    fixed places in it.
     """
     start, tile = span[0], tiles.plan.tile
     if fx.const_expr(not masked):
@@ -235,20 +241,24 @@ def passes_ahead(
 def first_scores(tiles: Any, queries: Any, state: list[Any]) -> tuple[Any, Any]:
     """Return what `passes_ahead` carries before the first tile.
 
-    That is ((state proper, scores of the tile, their maxima), cursor).
+    That is ((state proper, scores of its first half, their maxima, operands), cursor).
     """
-    begin, pipe = tiles.block.begin, fx.rocdl.pipeline()
-    turn = fx.Int32(0)
-    for load in key_loads(tiles, begin, turn):
-        load()
-    pipe.commit()
-    following = key_loads(tiles, begin + tiles.plan.tile, 1 - turn)
-    for load in [*following, *value_loads(tiles, begin, turn)]:
-        load()
-    pipe.commit()
-    pipe.wait(1)
-    scores = scores_of(tiles, queries, lambda row, piece: read_keys(tiles, turn, row, piece))
-    return (state, scores, tops_of(scores)), first_cursor(tiles)
+    begin, pipe, plan = tiles.block.begin, fx.rocdl.pipeline(), tiles.plan
+    cursor = first_cursor(tiles)
+    turn, other, then = cursor.turn, 1 - cursor.turn, begin + plan.tile
+    stages = [
+        [*key_loads(tiles, begin, turn), *value_loads(tiles, begin, turn)],
+        key_loads(tiles, then, other),
+        value_loads(tiles, then, other),
+    ]
+    for stage in stages:
+        for load in stage:
+            load()
+        pipe.commit()
+    pipe.wait(2)
+    rows = UNITS[plan.unit].rows
+    scores = scores_of(tiles, queries, lambda row, piece: read_keys(tiles, turn, row, piece), rows)
+    return (state, scores, tops_of(scores), first_operands(tiles, cursor)), cursor
 
 
 @flyc.jit
@@ -256,16 +266,17 @@ def finish(tiles: Any, row: Any, state: Any) -> None:
     """Write a row of the result, and the logarithm of its sum."""
     a, plan, unit, block = tiles.a, tiles.plan, UNITS[tiles.plan.unit], tiles.block
     reference, total, parts = state
-    total = total[0] + total[1]
-    total = total + across_halves(total, unit)
+    totals = [total[at] + total[at + 1] for at in range(0, plan.sums, 2)]
+    totals = [mine + across_halves(mine, unit) for mine in totals]
     if fx.const_expr(plan.sink):
         own = fx.rocdl.read_first_lane(a.sink[block.head].to(fx.Float32)) * (1.0 / _LN_2)
         grown = fx.maxnumf(reference, own)
         factor = power(reference - grown)
-        total = total * factor + power(own - grown)
+        totals = [mine * factor + power(own - grown) for mine in totals]
         parts, reference = [part * factor for part in parts], grown
-    nothing = total == 0.0
-    factor = fx.arith.select(nothing, fx.Float32(0.0), fx.Float32(CUT if plan.cut else 1.0) / total)
+    nothing = totals[0] == 0.0
+    factor = fx.Float32(CUT if plan.cut else 1.0) / totals[0]
+    factor = fx.arith.select(nothing, fx.Float32(0.0), factor)
     if fx.const_expr(plan.byte):
         factor = factor * a.scale_v[block.sequence, block.kv_head]
     target = head_rows(a.o, block.out, block.base_q, block.head, plan.d_v)
@@ -273,7 +284,7 @@ def finish(tiles: Any, row: Any, state: Any) -> None:
         start = target.start + row.number.to(fx.Int64) * target.stride
         store_row(tiles, start, [part * factor for part in parts], plan.d_v)
         if fx.const_expr(plan.lse):
-            value = (reference + fx.math.log2(total)) * _LN_2
+            value = (reference + fx.math.log2(totals[-1])) * _LN_2
             value = fx.arith.select(nothing, fx.Float32(float("-inf")), value)
             place = (
                 block.out.to(fx.Int64) * a.lse.stride[0]
@@ -309,7 +320,7 @@ def flash_kernel(a: FlashArguments, blocks: fx.Int32, plan: fx.Constexpr[FlashPl
         state = [
             (
                 fx.Float32(LEAST),
-                fx.Vector.filled((2,), 0.0, fx.Float32),
+                fx.Vector.filled((plan.sums,), 0.0, fx.Float32),
                 [zero] * (plan.wide_v // unit.rows),
             )
             for _ in rows

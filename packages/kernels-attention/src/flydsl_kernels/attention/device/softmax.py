@@ -90,7 +90,7 @@ def exponentials(scores: list[Any], reference: Any, scale: Any, tiles: Any) -> A
         tiles: The tile.
     """
     plan, unit = tiles.plan, UNITS[tiles.plan.unit]
-    total: Any = fx.Vector.filled((2,), 0.0, fx.Float32)
+    total: Any = fx.Vector.filled((plan.sums,), 0.0, fx.Float32)
     pieces = []
     for block in scores:
         factor, start = (fx.Vector.filled((2,), x, fx.Float32) for x in (scale, -reference))
@@ -99,9 +99,9 @@ def exponentials(scores: list[Any], reference: Any, scale: Any, tiles: Any) -> A
             for at in fx.range_constexpr(first, first + 8, 2):
                 pair = fx.math.fma(block.shuffle(block, (at, at + 1)), factor, start)
                 pairs.append(fx.Vector.from_elements([power(x) for x in pair]))
-            narrow, pairs = narrowed(pairs, plan)
-            for pair in pairs:
-                total = total + pair
+            narrow, counted = narrowed(pairs, plan)
+            for pair, exact in zip(counted, pairs, strict=True):
+                total = total + (pair if plan.sums == 2 else pair.shuffle(exact, range(4)))
             pieces.append(paired(narrow, unit, tiles.lane.half))
     return total, pieces
 
@@ -140,7 +140,8 @@ def narrow_pair(pair: Any, plan: FlashPlan) -> Any:
 def summed(total: Any, weights: Any, word: Any, plan: FlashPlan) -> Any:
     """Return the sums of weights with two more.
 
-    Where one instruction adds the products of two pairs, the sum is of the narrow weights.
+    Where one instruction adds the products of two pairs, the sum is of the narrow weights, unless
+    its logarithm is wanted.
 
     Args:
         total: Two sums.
@@ -148,7 +149,7 @@ def summed(total: Any, weights: Any, word: Any, plan: FlashPlan) -> Any:
         word: The same as operands.
         plan: The plan.
     """
-    if plan.unit != "mfma-16":
+    if plan.unit != "mfma-16" or plan.lse:
         return total + weights
     pair = fx.Vector.from_elements([word]).bitcast(ELEMENTS[plan.element])
     name = "fdot2_f32_bf16" if plan.element == "bfloat16" else "fdot2"

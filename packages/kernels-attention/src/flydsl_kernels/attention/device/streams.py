@@ -51,7 +51,7 @@ class Cursor:
 
     Attributes:
         turn: Buffer of the values of the tile at hand; its keys were there too.
-        keys: Elements from the first key to that which is loaded next.
+        keys: Elements from the first key to that which is loaded next, two tiles further.
         values: The same for values.
     """
 
@@ -69,12 +69,9 @@ class Cursor:
 
 
 def first_cursor(tiles: Tiles) -> Cursor:
-    """Return the cursor at the first tile: two tiles of keys and one of values are loaded."""
-    begin, tile = tiles.block.begin, tiles.plan.tile
-    return Cursor(
-        fx.Int32(0), (begin + 2 * tile).to(fx.Int64) * tiles.keys.stride,
-        (begin + tile).to(fx.Int64) * tiles.values.stride,
-    )  # fmt: skip
+    """Return the cursor at the first tile: two tiles are loaded."""
+    next_key = (tiles.block.begin + 2 * tiles.plan.tile).to(fx.Int64)
+    return Cursor(fx.Int32(0), next_key * tiles.keys.stride, next_key * tiles.values.stride)
 
 
 def key_loads(tiles: Tiles, first: Any, turn: Any, moved: Any = None) -> list[Task]:
@@ -94,16 +91,19 @@ def value_loads(tiles: Tiles, first: Any, turn: Any, moved: Any = None) -> list[
                   lambda row: value_swizzle(row, plan))  # fmt: skip
 
 
-def loads(tiles: Tiles, first: Any, cursor: Cursor) -> list[Task]:
-    """Return what starts the loads that the tile at key `first` makes room for.
+def loads(tiles: Tiles, first: Any, cursor: Cursor, half: int) -> list[Task]:
+    """Return what starts the loads that a part of the tile at key `first` makes room for.
 
-    These are the keys two tiles further and the values of the next tile. The last one ends the
-    stage.
+    The last operands of the tile's keys are read before its first part, those of its values during
+    it: so the first part loads the keys two tiles further, the second one the values. The last task
+    ends the stage.
     """
-    tile = tiles.plan.tile
-    keys = key_loads(tiles, first + 2 * tile, cursor.turn, cursor.keys)
-    values = value_loads(tiles, first + tile, 1 - cursor.turn, cursor.values)
-    return [*keys, *values, lambda: fx.rocdl.pipeline().commit()]
+    further = first + 2 * tiles.plan.tile
+    if half == 0:
+        moves = key_loads(tiles, further, cursor.turn, cursor.keys)
+    else:
+        moves = value_loads(tiles, further, cursor.turn, cursor.values)
+    return [*moves, lambda: fx.rocdl.pipeline().commit()]
 
 
 def _loads(

@@ -1,9 +1,11 @@
-"""One tile of `flash`, its instructions in the order in which they are to be issued.
+"""A part of a tile of `flash`, its instructions in the order in which they are to be issued.
 
-Matrix instructions are the warp: the scores of the next tile, then the product with the values of
-this one. Woven between them are the exponentials of this tile, the maxima of the next one's scores,
-the loads of operands from LDS some steps ahead of their use, and those of later tiles into LDS.
-The scheduler is kept from changing the order; it would put all of a kind together.
+A part is a block of keys, as many as a result has rows. Matrix instructions are the warp: the
+scores of the next part, then the product with the values of this one. Woven between them are the
+exponentials of this part, the maxima of the next one's scores, the reads of the next part's
+operands from LDS, and loads of later tiles into LDS. All operands of a part are read during the one
+before, so that the wait before its barrier is the only one. The scheduler is kept from changing the
+order; it would put all of a kind together.
 """
 
 from __future__ import annotations
@@ -16,70 +18,66 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl_kernels.attention.device.matrix import ELEMENTS, PIECE, UNITS, paired
 from flydsl_kernels.attention.device.softmax import narrow_pair, power, summed
-from flydsl_kernels.attention.device.streams import loads, read_keys, read_values
+from flydsl_kernels.attention.device.streams import Cursor, loads, read_keys, read_values
 from flydsl_rocdl.kernels.scheduling import spread
 
-__all__ = ["woven"]
+__all__ = ["Operands", "first_operands", "woven"]
 __flydsl_internal__ = True
 """Runs as it is written: everything here is decided while tracing."""
 
-_BATCH = 4
-"""Operands that are read together, a batch ahead of their use. The one read last is used first, so
-that one wait serves all."""
-_LEAD = 3
-"""Steps before its use that an operand is read at the latest."""
 _LAST = 1 << 30
 _ROOM = 7
 """Instructions that are issued while the matrix unit is busy with one of 8 passes."""
-_ROOM_BEFORE = 20
-"""Instructions before the first one, while its operands are on their way."""
+_TAIL = 6
+"""Steps before the end that operands of the next part are read at the latest, if there are many."""
 Task = Callable[[], None]
+Operands = tuple[list[Any], list[Any]]
+"""What the matrix instructions of a part take from LDS: the pieces of the keys, and the blocks of
+the values of one piece after the other."""
 
 
 @dataclass(slots=True)
 class Weave:
-    """The state of a tile while its instructions are made.
+    """The state of a part while its instructions are made.
 
     Attributes:
         tiles: The tiles.
         queries: Operands of the queries.
-        cursor: Which buffers and places are next.
-        scores: Scores of the tile per block of queries.
+        operands: Operands of the part.
+        scores: Its scores per block of queries.
         scale: Their factor.
         references: References of the rows.
         sums: Sums of the weights.
         parts: Blocks of the result.
-        following: Scores of the next tile.
+        following: Scores of the next part.
         tops: Their maxima.
-        operands: Operands that have been read.
+        next: Operands of the next part.
         made: Pairs of weights.
         words: Pairs of weights as operands.
     """
 
     tiles: Any
     queries: Any
-    cursor: Any
-    scores: Any
+    operands: Operands
+    scores: list[Any]
     scale: Any
     references: list[Any]
     sums: list[Any]
     parts: list[list[Any]]
-    following: list[list[Any]] = field(default_factory=list)
-    tops: list[Any] = field(default_factory=list)
-    operands: dict[Any, Any] = field(default_factory=dict)
+    following: list[Any]
+    tops: list[Any]
+    next: Operands = field(default_factory=lambda: ([], []))
     made: dict[Any, Any] = field(default_factory=dict)
     words: dict[Any, Any] = field(default_factory=dict)
 
     def shift_pair(self, column: int, pair: int) -> None:
         """Subtract the reference from two scores."""
-        unit = UNITS[self.tiles.plan.unit]
-        block, register = divmod(2 * pair, unit.registers)
-        values = self.scores[column][block]
+        values = self.scores[column]
         factor, start = (
             fx.Vector.filled((2,), x, fx.Float32) for x in (self.scale, -self.references[column])
         )
-        shifted = fx.math.fma(values.shuffle(values, (register, register + 1)), factor, start)
-        self.made[column, pair] = shifted
+        two = values.shuffle(values, (2 * pair, 2 * pair + 1))
+        self.made[column, pair] = fx.math.fma(two, factor, start)
 
     def weigh_pair(self, column: int, pair: int) -> None:
         """Make two weights of shifted scores."""
@@ -100,37 +98,24 @@ class Weave:
         plan = self.tiles.plan
         return paired(words.bitcast(ELEMENTS[plan.element]), UNITS[plan.unit], None)
 
-    def score(self, block: int, piece: int, column: int) -> None:
-        """Add a piece to the scores of the next tile."""
+    def score(self, piece: int, column: int) -> None:
+        """Add a piece to the scores of the next part."""
         unit = UNITS[self.tiles.plan.unit]
-        self.following[column][block] = unit.multiply(
-            self.operands["k", block, piece], self.queries[column][piece],
-            self.following[column][block],
-        )  # fmt: skip
+        self.following[column] = unit.multiply(
+            self.operands[0][piece], self.queries[column][piece], self.following[column]
+        )
 
     def weigh(self, piece: int, number: int, column: int) -> None:
         """Add a piece to a block of the result."""
-        unit = UNITS[self.tiles.plan.unit]
+        unit, blocks = UNITS[self.tiles.plan.unit], len(self.parts[column])
         self.parts[column][number] = unit.multiply(
-            self.operands["v", piece, number], self.weights(column, piece),
+            self.operands[1][piece * blocks + number], self.weights(column, piece),
             self.parts[column][number],
         )  # fmt: skip
 
-    def read_key(self, block: int, piece: int) -> None:
-        """Read an operand of the next tile's keys."""
-        rows = UNITS[self.tiles.plan.unit].rows
-        found = read_keys(self.tiles, 1 - self.cursor.turn, block * rows, piece)
-        self.operands["k", block, piece] = found
-
-    def read_value(self, piece: int, number: int) -> None:
-        """Read an operand of the tile's values."""
-        rows = UNITS[self.tiles.plan.unit].rows
-        found = read_values(self.tiles, self.cursor.turn, number * rows, piece)
-        self.operands["v", piece, number] = found
-
-    def raise_top(self, column: int, block: int, register: int) -> None:
-        """Take two scores of the next tile into account."""
-        scores = self.following[column][block]
+    def raise_top(self, column: int, register: int) -> None:
+        """Take two scores of the next part into account."""
+        scores = self.following[column]
         pair = (scores[register], scores[register + 1])
         before = self.tops[column]
         items = pair if before is None else (before, *pair)
@@ -158,19 +143,18 @@ class Chore:
         return max(self.first, self.last - len(self.stages) + 1)
 
 
-def ordered(steps: int, chores: list[Chore], room: int, before: int) -> list[list[Task]]:
+def ordered(steps: int, chores: list[Chore], room: int) -> list[list[Task]]:
     """Return what is done before each step: what has to be, then the most urgent that there is.
 
     Args:
         steps: Number of steps.
         chores: What there is to do; of equally urgent ones the first in the list comes first.
         room: Instructions for which there is time beside a step.
-        before: The same before the first one.
     """
     waiting, out = list(chores), []
     for step in range(steps):
         now: list[Task] = []
-        left = before if step == 0 else room
+        left = room
         while ready := [c for c in waiting if c.first <= step]:
             chore = min(ready, key=lambda c: c.due)
             (task, cost), *rest = chore.stages
@@ -186,88 +170,114 @@ def ordered(steps: int, chores: list[Chore], room: int, before: int) -> list[lis
     return out
 
 
-def _steps(weave: Weave) -> tuple[list[Any], list[Chore], list[int], list[int]]:
-    """Return the steps, the reads of their operands, and two lists of steps.
-
-    The first has for each piece the step that first uses its weights, or those of a later one; the
-    second for each block of the next tile's scores the step after which it is complete.
-    """
-    plan = weave.tiles.plan
-    unit, columns = UNITS[plan.unit], range(plan.columns)
-    steps: list[Any] = []
-    chores: list[Chore] = []
-
-    def batches(read: Any, use: Any, places: list[tuple[int, int]], cost: int) -> None:
-        for start in range(0, len(places), _BATCH):
-            batch, here = places[start : start + _BATCH], len(steps)
-            ahead = here - 2 * _BATCH * plan.columns
-            chores.extend(Chore(((partial(read, *p), cost),), ahead, here - _LEAD) for p in batch)
-            steps.extend(partial(use, *p, c) for p in reversed(batch) for c in columns)
-
-    blocks, pieces = range(plan.tile // unit.rows), range(plan.wide_qk // PIECE)
-    batches(weave.read_key, weave.score, [(b, p) for b in blocks for p in pieces], 1)
-    middle = len(steps)
-    numbers, pieces = range(plan.wide_v // unit.rows), range(plan.tile // PIECE)
-    batches(weave.read_value, weave.weigh, [(p, n) for p in pieces for n in numbers], 2)
-    used = [step.args[0] for step in steps[middle:]]
-    needed = [middle + min(used.index(q) for q in pieces if q >= p) for p in pieces]
-    made = [step.args[0] for step in steps[:middle]]
-    return steps, chores, needed, [middle - made[::-1].index(b) for b in blocks]
-
-
-def _chores(weave: Weave, first: Any, needed: list[int], there: list[int]) -> list[Chore]:
-    """Return what else there is to do.
+def reads(tiles: Any, cursor: Cursor, half: int, into: Operands) -> list[tuple[Task, int]]:
+    """Return what reads the operands of a part, and the instructions of each.
 
     Args:
-        weave: The tile.
-        first: Its first key.
-        needed: Steps that use weights, as `_steps` returns them.
-        there: Steps after which scores are complete.
+        tiles: The tiles.
+        cursor: The cursor of the part before.
+        half: Which part of its tile the one before is.
+        into: Where to.
     """
-    tiles, plan = weave.tiles, weave.tiles.plan
+    plan = tiles.plan
+    unit = UNITS[plan.unit]
+    # Scores are a part ahead: those of the next part belong to keys two parts from here.
+    values, after = (cursor.turn, 1) if half == 0 else (1 - cursor.turn, 0)
+    pieces = plan.wide_qk // PIECE
+
+    def value(piece: int, number: int) -> None:
+        into[1].append(read_values(tiles, values, number * unit.rows, piece))
+
+    def key(piece: int) -> None:
+        into[0].append(read_keys(tiles, 1 - cursor.turn, half * unit.rows, piece))
+
+    depth = unit.rows // PIECE
+    blocks = range(plan.wide_v // unit.rows)
+    of_values = [(partial(value, after * depth + p, n), 2) for p in range(depth) for n in blocks]
+    return [*of_values, *((partial(key, piece), 1) for piece in range(pieces))]
+
+
+def first_operands(tiles: Any, cursor: Cursor) -> Operands:
+    """Return the operands of the first part of the first tile."""
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    keys = [
+        read_keys(tiles, cursor.turn, unit.rows, piece) for piece in range(plan.wide_qk // PIECE)
+    ]
+    values = [
+        read_values(tiles, cursor.turn, number * unit.rows, piece)
+        for piece in range(unit.rows // PIECE) for number in range(plan.wide_v // unit.rows)
+    ]  # fmt: skip
+    return keys, values
+
+
+def _steps(weave: Weave) -> tuple[list[Any], list[int], int]:
+    """Return the steps, the step that first uses each piece's weights, and the end of scores."""
+    plan = weave.tiles.plan
     unit, columns = UNITS[plan.unit], range(plan.columns)
+    scores = [partial(weave.score, p, c) for p in range(plan.wide_qk // PIECE) for c in columns]
+    pieces, numbers = range(unit.rows // PIECE), range(plan.wide_v // unit.rows)
+    weights = [partial(weave.weigh, p, n, c) for p in pieces for n in numbers for c in columns]
+    middle, each = len(scores), len(weights) // len(pieces)
+    return [*scores, *weights], [middle + piece * each for piece in pieces], middle
+
+
+def _chores(weave: Weave, moves: list[Task], gets: list[tuple[Task, int]], count: int,
+            needed: list[int], there: int) -> list[Chore]:  # fmt: skip
+    """Return what there is to do.
+
+    Args:
+        weave: The part.
+        moves: Loads into LDS.
+        gets: Reads of the next part's operands.
+        count: Number of steps.
+        needed: Steps that use weights, as `_steps` returns them.
+        there: Step after which the next part's scores are complete.
+    """
+    unit, columns = UNITS[weave.tiles.plan.unit], range(weave.tiles.plan.columns)
     out = []
-    for piece in range(plan.tile // PIECE):
+    places = spread(len(gets), 0, max(count - _TAIL, 0))
+    for (task, cost), when in zip(gets, places, strict=True):
+        out.append(Chore(((task, cost),), when, when))
+    for piece, step in enumerate(needed):
         for pair in range(4 * piece, 4 * piece + 4):
             for column in columns:
                 stages = ((weave.shift_pair, 2), (weave.weigh_pair, 2), (weave.use_pair, 2))
                 named = tuple((partial(task, column, pair), cost) for task, cost in stages)
-                out.append(Chore(named, 0, needed[piece] - 1))
-    for block, step in enumerate(there):
-        out += [
-            Chore(((partial(weave.raise_top, column, block, register), 1),), step + 1, _LAST)
-            for register in range(0, unit.registers, 2) for column in columns
-        ]  # fmt: skip
-    moves = loads(tiles, first, weave.cursor)
+                out.append(Chore(named, 0, step - 1))
     out += [
-        Chore(((task, 3),), when, when + 4)
-        for task, when in zip(moves, spread(len(moves), 2, needed[0]), strict=True)
-    ]
-    return out
+        Chore(((partial(weave.raise_top, column, register), 1),), there + 1, _LAST)
+        for register in range(0, unit.registers, 2) for column in columns
+    ]  # fmt: skip
+    places = spread(len(moves), 2, there)
+    return out + [Chore(((m, 3),), at, at + 4) for m, at in zip(moves, places, strict=True)]
 
 
 def woven(
-    tiles: Any, state: list[Any], scores: tuple[Any, Any], queries: Any, place: tuple[Any, Any]
-) -> tuple[list[Any], Any, Any]:
-    """Return (state, scores of the next tile, their maxima) after a tile.
+    tiles: Any, state: list[Any], scores: tuple[Any, Any], queries: Any,
+    place: tuple[Any, Cursor, int, Operands],
+) -> tuple[list[Any], Any, Any, Operands]:  # fmt: skip
+    """Return (state, scores of the next part, their maxima, its operands) after a part.
 
     Args:
         tiles: The tiles.
         state: State with references raised for the scores.
-        scores: Scores of the tile, and their factor.
+        scores: Scores of the part, and their factor.
         queries: Operands of the queries.
-        place: First key of the tile, and the cursor.
+        place: First key of the tile, the cursor, which part of the tile, and its operands.
     """
-    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    unit = UNITS[tiles.plan.unit]
+    first, cursor, half, operands = place
+    found, scale = scores
     zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
     weave = Weave(
-        tiles, queries, place[1], *scores, [column[0] for column in state],
-        [column[1] for column in state], [list(column[2]) for column in state],
-        [[zero] * (plan.tile // unit.rows) for _ in state], [None] * len(state),
+        tiles, queries, operands, [mine[0] for mine in found], scale,
+        [column[0] for column in state], [column[1] for column in state],
+        [list(column[2]) for column in state], [zero for _ in state], [None for _ in state],
     )  # fmt: skip
-    steps, chores, needed, there = _steps(weave)
-    chores += _chores(weave, place[0], needed, there)
-    *before, after = ordered(len(steps), chores, _ROOM, _ROOM_BEFORE)
+    steps, needed, there = _steps(weave)
+    gets = reads(tiles, cursor, half, weave.next)
+    chores = _chores(weave, loads(tiles, first, cursor, half), gets, len(steps), needed, there)
+    *before, after = ordered(len(steps), chores, _ROOM)
     for chosen, step in zip(before, steps, strict=True):
         for task in chosen:
             task()
@@ -279,4 +289,4 @@ def woven(
         (column[0], total, part)
         for column, total, part in zip(state, weave.sums, weave.parts, strict=True)
     ]
-    return made, weave.following, weave.tops
+    return made, [[mine] for mine in weave.following], weave.tops, weave.next

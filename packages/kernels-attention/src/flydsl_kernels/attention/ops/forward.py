@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flydsl.errors import UserValueError
@@ -43,6 +43,10 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 _LOG2_E = 1.0 / math.log(2.0)
 _MOST = (1 << 31) - 1
+_ROWS = 256
+"""Rows of queries that a workgroup takes at most."""
+_GROUPS = 256
+"""Workgroups that give every compute unit of a large device work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +247,12 @@ def problem_of(
     )  # fmt: skip
 
 
+def _sized(problem: FlashProblem, shapes: Shapes) -> FlashProblem:
+    """Return the problem, marked if it leaves much of a large device without a workgroup."""
+    groups = shapes.sequences * shapes.heads * -(-shapes.longest // _ROWS) * problem.splits
+    return replace(problem, short=groups < _GROUPS)
+
+
 def as_batches(array: Any) -> Any:
     """Return packed rows as one batch."""
     return array if len(array.shape) != 3 else array[None]
@@ -261,7 +271,7 @@ def run_forward(
 
     q = arrays[0]
     shapes = shapes_of(arrays, sequences, keys)
-    problem = problem_of(q, shapes, sequences, keys, extras, want_lse)
+    problem = _sized(problem_of(q, shapes, sequences, keys, extras, want_lse), shapes)
     like = as_batches(q)
     result = _result(q, shapes, out)
     target, direct = as_batches(result), written_in_place(as_batches(result))
@@ -287,7 +297,7 @@ def prepared(
 ) -> tuple[FlashProblem, Options]:
     """Return what `run_forward` would launch, without logarithms, and its arguments."""
     shapes = shapes_of(arrays, sequences, keys)
-    problem = problem_of(arrays[0], shapes, sequences, keys, extras, False)
+    problem = _sized(problem_of(arrays[0], shapes, sequences, keys, extras, False), shapes)
     return problem, _arguments(arrays, shapes, sequences, keys, extras)
 
 
