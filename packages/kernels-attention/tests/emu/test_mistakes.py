@@ -11,6 +11,8 @@ from flydsl import config
 from flydsl.errors import ConfigError, FlyDSLError, TargetError
 from flydsl_kernels.attention import (
     flash_attention,
+    fused_rope_kv_cache,
+    mla_decode,
     paged_attention_decode,
     qk_norm_rope_quant,
     rope,
@@ -43,6 +45,13 @@ def _repeated(shape):
     ({"window": (1.5, 1)}, "U944"), ({"softmax_scale": "x"}, "U943"),
     ({"softmax_scale": np.ones(3)}, "U943"), ({"num_splits": 2.0}, "C943"),
     ({"num_splits": "2"}, "C943"), ({"out": _repeated(Q.shape)}, "U546"), ({"out": [1]}, "U540"),
+    ({"causal": "no"}, "U549"), ({"causal": 1}, "U549"), ({"return_lse": None}, "U549"),
+    ({"softmax_scale": True}, "U943"), ({"num_splits": True}, "C943"), ({"bias": 1.0}, "U540"),
+    ({"sink": [1.0]}, "U540"), ({"alibi_slopes": "a"}, "U540"), ({"kv_layout": 1}, "U549"),
+    ({"kv_layout": ["linear"]}, "U549"), ({"q_descale": "1"}, "U540"),
+    ({"cu_seqlens_q": [0, 5]}, "U540"), ({"max_seqlen_q": 2.5}, "U549"),
+    ({"max_seqlen_k": "9"}, "U549"), ({"seqlens_k": 9}, "U540"),
+    ({"block_table": np.int32(3), "seqlens_k": np.ones(1, np.int32)}, "U540"),
 ])  # fmt: skip
 def test_flash_attention(options, code):
     with pytest.raises(FlyDSLError) as caught:
@@ -53,15 +62,21 @@ def test_flash_attention(options, code):
 @pytest.mark.parametrize(("options", "code"), [
     ({"window": "a"}, "U964"), ({"partitions": 1.5}, "U964"), ({"softmax_scale": "a"}, "U943"),
     ({"out": np.zeros((1, 8, 128), np.float16)[..., ::2]}, "U965"),
-    ({"out": _repeated((1, 8, 64))}, "U546"),
+    ({"out": _repeated((1, 8, 64))}, "U546"), ({"cache_layout": 3}, "U549"),
+    ({"cache_layout": ["linear"]}, "U549"), ({"return_lse": 1}, "U549"),
+    ({"window": True}, "U549"), ({"k_scale": "1"}, "U540"), ({"v_scale": True}, "U540"),
+    ({"block_table": None}, "U540"), ({"seqlens": [1]}, "U540"), ({"seqlens": 1}, "U540"),
+    ({"block_table": np.array(0, np.int32)}, "U542"), ({"key_cache": 0}, "U540"),
+    ({"value_cache": [[1.0]]}, "U540"), ({"q": "q"}, "U540"),
 ])  # fmt: skip
 def test_decoding(options, code):
     pages = np.zeros((2, 16, 2, 64), np.float16)
+    given = {
+        "q": np.zeros((1, 8, 64), np.float16), "key_cache": pages, "value_cache": pages,
+        "block_table": np.zeros((1, 2), np.int32), "seqlens": np.ones(1, np.int32), **options,
+    }  # fmt: skip
     with pytest.raises(FlyDSLError) as caught:
-        paged_attention_decode(
-            np.zeros((1, 8, 64), np.float16), pages, pages, np.zeros((1, 2), np.int32),
-            np.ones(1, np.int32), **options,
-        )  # fmt: skip
+        paged_attention_decode(**given)
     assert caught.value.code == f"FLY-{code}"
 
 
@@ -100,3 +115,140 @@ def test_decoding_names_the_architectures_that_it_is_for():
         with pytest.raises(ConfigError, match="decoding has no kernel") as caught:
             choose()
         assert (caught.value.code, caught.value.value) == ("FLY-C945", "gfx0000")
+
+
+@pytest.mark.parametrize(("options", "code"), [
+    ({"q_scale": "1"}, "U549"), ({"kv_scale": "1"}, "U540"), ({"partitions": "2"}, "U964"),
+    ({"block_table": None}, "U540"), ({"kv_cache": [1]}, "U540"), ({"return_lse": 0}, "U549"),
+])  # fmt: skip
+def test_latent_decoding(options, code):
+    given = {
+        "q": np.zeros((1, 8, 576), np.float16), "kv_cache": np.zeros((2, 16, 576), np.float16),
+        "block_table": np.zeros((1, 2), np.int32), "seqlens": np.ones(1, np.int32), **options,
+    }  # fmt: skip
+    with pytest.raises(FlyDSLError) as caught:
+        mla_decode(**given)
+    assert caught.value.code == f"FLY-{code}"
+
+
+@pytest.mark.parametrize(("call", "code"), [
+    (lambda: rope(Q[0], COS, SIN, rotary_dim="3"), "U549"),
+    (lambda: rope(Q[0], COS, SIN, rotary_dim=16.0), "U549"),
+    (lambda: rope(Q[0], COS, SIN, style=3), "U549"), (lambda: rope(Q[0], COS, SIN, 3), "U540"),
+    (lambda: rope(Q[0], COS, SIN, style=["neox"]), "U549"),
+    (lambda: rope(Q[0], COS, SIN, style="n"), "C955"), (lambda: rope(None, COS, SIN), "U540"),
+    (lambda: rope(np.ma.masked_array(Q[0]), COS, SIN), "U547"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, eps="a"), "U963"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, eps=None), "U963"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, group="8"), "U549"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, quant=8), "U549"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, quant=np.int8), "C959"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, scale_dtype=None), "U549"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, rotary_dim="x"), "U549"),
+    (lambda: qk_norm_rope_quant(Q[0], None, COS, SIN), "U540"),
+    (lambda: qk_norm_rope_quant(np.float16(1), Q[0], COS, SIN), "U540"),
+    (lambda: qk_norm_rope_quant(Q[0], Q[0], COS, SIN, q_weight=2.0), "U540"),
+])  # fmt: skip
+def test_rotations(call, code):
+    with pytest.raises(FlyDSLError) as caught:
+        call()
+    assert caught.value.code == f"FLY-{code}"
+    assert caught.value.location.file == __file__
+
+
+def _cached(**options):
+    q, pages = np.ones((3, 2, 32), np.float16), np.zeros((2, 4, 2, 32), np.float16)
+    given = {
+        "q": q, "k": q.copy(), "v": q.copy(), "cos": COS, "sin": SIN, "positions": None,
+        "slots": np.arange(3, dtype=np.int32), "key_cache": pages, "value_cache": pages.copy(),
+        **options,
+    }  # fmt: skip
+    return fused_rope_kv_cache(**given)
+
+
+PAGES = np.zeros((2, 4, 2, 32), np.float16)
+
+
+@pytest.mark.parametrize(("options", "code"), [
+    ({"slots": [0, 1, 2]}, "U540"), ({"slots": None}, "U540"), ({"k": None}, "U540"),
+    ({"key_cache": None}, "U540"), ({"k_scale": "1"}, "U540"), ({"k_scale": True}, "U540"),
+    ({"cache_layout": 1}, "U549"), ({"style": None}, "U549"), ({"rotary_dim": "3"}, "U549"),
+    ({"k_scale": -1.0}, "U962"), ({"v_scale": np.float32(0)}, "U962"), ({"q_out": 1}, "U540"),
+    ({"key_cache": PAGES, "value_cache": PAGES}, "U548"),
+    ({"key_cache": PAGES, "value_cache": PAGES[:, ::-1]}, "U548"),
+    ({"q_out": PAGES[0, :3], "key_cache": PAGES}, "U548"),
+    ({"q_out": PAGES[0, :3], "k_out": PAGES[0, :3]}, "U548"),
+    ({"q_out": PAGES[0, :3], "k_out": PAGES[0, 1:]}, "U548"),
+])  # fmt: skip
+def test_caches(options, code):
+    with pytest.raises(FlyDSLError) as caught:
+        _cached(**options)
+    assert caught.value.code == f"FLY-{code}"
+
+
+def test_rotations_in_place_in_one_array_of_queries_keys_and_values():
+    random = np.random.default_rng()
+    whole = random.standard_normal((3, 6, 32)).astype(np.float16)
+    cache = random.standard_normal((2, 2, 4, 2, 32)).astype(np.float16)
+    parts = {"q": whole[:, :2], "k": whole[:, 2:4], "v": whole[:, 4:]}
+    angles = random.uniform(0, 6, (3, 16))
+    tables = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+    wanted, keys = [cache[0].copy(), cache[1].copy()], np.zeros((3, 2, 32), np.float16)
+    q = _cached(**{name: part.copy() for name, part in parts.items()}, **tables, k_out=keys,
+                key_cache=wanted[0], value_cache=wanted[1])  # fmt: skip
+    v = parts["v"].copy()
+    _cached(**parts, **tables, q_out=parts["q"], k_out=parts["k"], key_cache=cache[0],
+            value_cache=cache[1])  # fmt: skip
+    assert np.array_equal(whole, np.concatenate((q, keys, v), 1))
+    assert np.array_equal(cache, wanted)
+
+
+def test_a_result_over_what_it_is_of():
+    random = np.random.default_rng()
+    q, k, v = (random.standard_normal((1, 40, 2, 32)).astype(np.float16) for _ in range(3))
+    for splits in (1, 2):
+        expected = flash_attention(q, k, v, num_splits=splits)
+        for place in range(3):
+            given = [q.copy(), k.copy(), v.copy()]
+            flash_attention(*given, num_splits=splits, out=given[place])
+            assert np.array_equal(given[place], expected)
+
+
+def test_torch_follows_shapes_and_refuses_transformations():
+    torch = pytest.importorskip("torch", reason="asks PyTorch to follow shapes")
+    q, k = (torch.ones(1, n, 2, 32, dtype=torch.float16) for n in (5, 9))
+    cos, sin = torch.ones(5, 16), torch.zeros(5, 16)
+    shape = flash_attention(q.to("meta"), k.to("meta"), k.to("meta"), causal=True)
+    assert (shape.shape, shape.device.type) == (q.shape, "meta")
+    assert rope(q[0].to("meta"), cos.to("meta"), sin.to("meta")).shape == q[0].shape
+    for call in (
+        lambda: torch.vmap(lambda x: flash_attention(x[None], k, k))(q),
+        lambda: torch.func.grad(lambda x: rope(x, cos, sin).sum())(q[0]),
+        lambda: rope(q[0].to_sparse(), cos, sin),
+        lambda: flash_attention(q.to("meta"), k.to("meta"), k.to("meta"), out=q.to("meta")),
+    ):  # fmt: skip
+        with pytest.raises(FlyDSLError, match="FLY-U547"):
+            call()
+
+
+def test_a_bias_has_a_column_for_every_key():
+    starts, lengths = np.array([0, 2, 9], np.int32), np.array([9], np.int32)
+    packed = {"cu_seqlens_q": np.array([0, 2, 5], np.int32), "cu_seqlens_k": starts}
+    pages = np.ones((2, 16, 1, 32), np.float16)
+    paged = {"block_table": np.array([[1, 0]], np.int32), "seqlens_k": lengths}
+
+    def call(columns, most):
+        bias = np.zeros((2, 5, columns), np.float32)
+        flash_attention(Q[0], K[0], K[0], bias=bias, max_seqlen_k=most, **packed)
+        bias = np.zeros((1, 2, 5, columns + 2), np.float32)
+        flash_attention(Q, pages, pages, bias=bias, max_seqlen_k=most and most + 2, **paged)
+
+    call(7, None)
+    call(7, 7)
+    call(10, None)
+    for columns, most in ((6, None), (3, None), (6, 7)):
+        with pytest.raises(FlyDSLError, match="bias does not fit") as caught:
+            call(columns, most)
+        assert caught.value.code == "FLY-U940"
+    with pytest.raises(FlyDSLError, match="bias does not fit"):
+        flash_attention(Q, pages, pages, bias=np.zeros((1, 2, 5, 8), np.float32), **paged)

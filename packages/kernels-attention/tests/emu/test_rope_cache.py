@@ -118,7 +118,7 @@ def test_mistakes_are_named(gfx942):
     cache, slots = np.ones((2, 4, 2, 8), np.float32), np.arange(3)
 
     def call(**changes):
-        values = {"slots": slots, "key_cache": cache, "value_cache": cache}
+        values = {"slots": slots, "key_cache": cache, "value_cache": cache.copy()}
         fused_rope_kv_cache(heads, heads, heads, table, table, None, **{**values, **changes})
 
     call()

@@ -15,6 +15,7 @@ from flydsl.errors import UserTypeError, UserValueError
 
 __all__ = [
     "apart",
+    "apart_from",
     "as_bytes",
     "check_dtype",
     "check_same_library",
@@ -265,6 +266,25 @@ def apart(source: Any, out: Any, *, in_place: bool = False) -> Any:
     if in_place and same and strides(source) == strides(out) and source.itemsize == out.itemsize:
         return source
     return source.detach().clone() if is_torch(source) else source.copy()
+
+
+def apart_from(results: Sequence[Any], *sources: Any, in_place: bool = False) -> tuple[Any, ...]:
+    """Return what is read, copied where it lies under a result in another way than in place.
+
+    Args:
+        results: What is written; None for new arrays.
+        sources: What is read, or None.
+        in_place: Whether an element of a result may be the same one of a source.
+    """
+    found = []
+    for source in sources:
+        kept = source
+        for result in results:
+            known = kept is not None and result is not None
+            if known and is_torch(kept) == is_torch(result):
+                kept = apart(kept, result, in_place=in_place)
+        found.append(kept)
+    return tuple(found)
 
 
 def as_bytes(array: Any) -> Any:

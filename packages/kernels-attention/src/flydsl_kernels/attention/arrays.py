@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.errors import UserValueError
+from flydsl.ext.arguments import is_number
 from flydsl.ext.arrays import (
     as_bytes,
     check_dtype,
@@ -64,11 +65,20 @@ def written_in_place(array: Any) -> bool:
 def indices(array: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:
     """Return an int32 array of indices, contiguous.
 
+    Args:
+        array: The array.
+        shape: Extents that it must have; -1 is any.
+        like: An array whose library and device it must have.
+        what: Its name in errors.
+
     Raises:
         UserError: It is of another library, type or shape.
     """
     check_same_library(array, like, what)
     check_dtype(array, ("int32",), what)
+    have = tuple(int(extent) for extent in array.shape)
+    if len(have) == len(shape):
+        shape = tuple(h if s < 0 else s for h, s in zip(have, shape, strict=True))
     check_shape(array, shape, what)
     return contiguous(array)
 
@@ -101,7 +111,7 @@ def scales(value: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:
     Raises:
         UserError: It is of another library, type or shape.
     """
-    if value is None or isinstance(value, (int, float)):
+    if value is None or is_number(value):
         number = 1.0 if value is None else float(value)
         if is_torch(like):
             import torch

@@ -6,13 +6,27 @@ from dataclasses import dataclass
 
 from flydsl.errors import ConfigError
 
-__all__ = ["DTYPES", "MAX_HEAD", "FlashProblem"]
+__all__ = ["DTYPES", "MAX_HEAD", "FlashProblem", "check_splits"]
 
 DTYPES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e4m3fnuz")
 """Element types of q, k and v."""
 MAX_HEAD = 256
 _MAX_SPLITS = 128
 _PAGES = (16, 1024)
+
+
+def check_splits(splits: object) -> None:
+    """Check a number of parts of the keys.
+
+    Raises:
+        ConfigError: It is no integer, or out of range.
+    """
+    whole = isinstance(splits, int) and not isinstance(splits, bool)
+    if not whole or not 1 <= splits <= _MAX_SPLITS:  # type: ignore[operator]
+        raise ConfigError(
+            "keys cannot be divided into this many parts", code="FLY-C943", value=splits,
+            allowed=f"1 to {_MAX_SPLITS}",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +92,7 @@ class FlashProblem:
                 "every head of k and v serves the same number of heads of q", code="FLY-C942",
                 value=f"{self.heads} and {self.kv_heads}", allowed="a multiple of the kv heads",
             )  # fmt: skip
-        splits: object = self.splits  # the annotation is a promise of the caller
-        if not isinstance(splits, int) or not 1 <= splits <= _MAX_SPLITS:
-            raise ConfigError(
-                "keys cannot be divided into this many parts", code="FLY-C943",
-                value=self.splits, allowed=f"1 to {_MAX_SPLITS}",
-            )  # fmt: skip
+        check_splits(self.splits)
         low, high = _PAGES
         if self.page and (not low <= self.page <= high or self.page % low):
             raise ConfigError(

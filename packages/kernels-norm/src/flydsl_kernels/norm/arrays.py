@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext.arrays import (
-    apart,
     check_dtype,
     check_same_library,
     check_shape,
@@ -25,7 +23,6 @@ from flydsl_kernels.norm.selection import RowPlan
 __all__ = [
     "allocate_like",
     "allocate_rows",
-    "apart_from",
     "as_vector",
     "partial_of",
     "problem_of",
@@ -93,25 +90,6 @@ def rows_of(array: Any, *, written: bool = False, like: Any = None, what: str = 
             allowed="a contiguous last axis, and other axes that merge into one",
         )
     return merged
-
-
-def apart_from(results: Sequence[Any], *sources: Any, in_place: bool = True) -> tuple[Any, ...]:
-    """Return what is read, copied where it lies under a result in another way than in place.
-
-    Args:
-        results: What is written; None for new arrays.
-        sources: What is read, or None.
-        in_place: Whether an element of a result may be the same one of a source.
-    """
-    found = []
-    for source in sources:
-        kept = source
-        for result in results:
-            known = kept is not None and result is not None
-            if known and is_torch(kept) == is_torch(result):
-                kept = apart(kept, result, in_place=in_place)
-        found.append(kept)
-    return tuple(found)
 
 
 def as_vector(array: Any, columns: int, like: Any, what: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_fields, check_results_apart, is_number
 from flydsl_kernels.attention.ops.rotation import (
     FLOATS,
     POSITIONS,
@@ -81,7 +82,7 @@ def _scale(scale: Any, heads: int, like: Any, what: str) -> Any:
     Raises:
         UserValueError: Another shape or element type, or a number that divides nothing.
     """
-    if isinstance(scale, (int, float)):
+    if is_number(scale):
         if not (math.isfinite(scale) and scale > 0):
             raise UserValueError(
                 f"{what} is no finite positive number", code="FLY-U962", value=scale
@@ -120,6 +121,9 @@ class CacheOptions:
     k_out: Any = None
     stream: Any = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 def run_rope_cache(
     operands: tuple[Any, Any, Any],
@@ -144,10 +148,14 @@ def run_rope_cache(
     )
     from flydsl_kernels.attention.device.rotary import Angles
 
+    _, key_cache, value_cache = cache
+    layout, q_out, k_out = options.cache_layout, options.q_out, options.k_out
+    _checked(operands, key_cache, value_cache, layout)
+    check_results_apart(key_cache=key_cache, value_cache=value_cache, q_out=q_out, k_out=k_out)
+    operands, angles, cache, scales = _apart(operands, angles, cache, scales, options)
     q, k, _ = operands
     cos, sin, positions = angles
-    slots, key_cache, value_cache = cache
-    layout, q_out, k_out = options.cache_layout, options.q_out, options.k_out
+    slots = cache[0]
 
     queries, keys, values = _checked(operands, key_cache, value_cache, layout)
     tokens, head_dim = int(queries.shape[0]), int(queries.shape[2])
@@ -185,6 +193,25 @@ def run_rope_cache(
             plan, options.stream,
         )  # fmt: skip
     return out
+
+
+def _apart(
+    operands: tuple[Any, Any, Any], angles: tuple[Any, Any, Any], cache: tuple[Any, Any, Any],
+    scales: tuple[Any, Any], options: CacheOptions,
+) -> Any:  # fmt: skip
+    """Return the arguments, those copied that lie where results go, but for rotations in place."""
+    q, k, v = operands
+    caches = cache[1:]
+    (q,) = arrays.apart_from((options.q_out,), q, in_place=True)
+    (k,) = arrays.apart_from((options.k_out,), k, in_place=True)
+    (q,) = arrays.apart_from((*caches, options.k_out), q)
+    (k,) = arrays.apart_from((*caches, options.q_out), k)
+    written = (*caches, options.q_out, options.k_out)
+    v, slots, *rest = arrays.apart_from(written, v, cache[0], *angles)
+    units = tuple(
+        unit if is_number(unit) else arrays.apart_from(written, unit)[0] for unit in scales
+    )
+    return (q, k, v), tuple(rest), (slots, *caches), units
 
 
 def _checked(

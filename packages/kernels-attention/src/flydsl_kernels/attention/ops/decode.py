@@ -9,6 +9,7 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_fields, is_number
 from flydsl_kernels.attention.arrays import address, indices
 from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
 from flydsl_rocdl.arch import ArchFacts, lookup
@@ -52,8 +53,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         scale = self.softmax_scale
-        number = isinstance(scale, numbers.Real)
-        if scale is not None and not (number and math.isfinite(scale) and scale > 0):
+        if scale is not None and not (is_number(scale) and math.isfinite(scale) and scale > 0):
             raise UserValueError(
                 "the scale of scores is a finite positive number",
                 code="FLY-U943",
@@ -70,6 +70,7 @@ class DecodeOptions:
                     value=value,
                     allowed=f"{low} to 2^31 - 1, or None",
                 )
+        check_fields(self)
 
 
 def _pages(key_cache: Any, layout: str) -> tuple[int, int]:
@@ -127,7 +128,7 @@ def _check_caches(key_cache: Any, value_cache: Any, problem: DecodeProblem, head
 
 def _scale(scale: Any, like: Any, shape: tuple[int, int, int], what: str) -> tuple[Any, bool]:
     """Return a unit of the cache as an f32 array, and whether there is one per token."""
-    if scale is None or isinstance(scale, (int, float)):
+    if scale is None or is_number(scale):
         number = 1.0 if scale is None else float(scale)
         if not math.isfinite(number):
             raise UserValueError(f"{what} is not finite", code="FLY-U962", value=number)
@@ -183,6 +184,8 @@ def run_decode(
     from flydsl_kernels.attention.device.decode_reduce import ReduceArguments, launch_reduce
     from flydsl_kernels.attention.device.decode_work import Work, launch_work
 
+    q, *read = arrays.apart_from((out,), q, *cache, *where)
+    cache, where = (read[0], read[1]), (read[2], read[3])
     queries = decode_queries(q)
     count, length, heads, width = (int(n) for n in queries.shape)
     for array, what in zip(cache, ("key_cache", "value_cache"), strict=True):
@@ -198,7 +201,7 @@ def run_decode(
         *widths, page, options.cache_layout, per_token, options.window is not None,
     )  # fmt: skip
     _check_caches(*cache, problem, kv_heads)
-    table = indices(where[0], (count, int(where[0].shape[-1])), q, "block_table")
+    table = indices(where[0], (count, -1), q, "block_table")
     lengths = indices(where[1], (count,), q, "seqlens")
     check_pages(table, lengths, page, int(cache[0].shape[0]))
     result = decode_output(out, q, (*q.shape[:-1], widths[1]), problem.dtype)

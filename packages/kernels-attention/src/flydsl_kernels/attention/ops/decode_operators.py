@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from flydsl.ext.arguments import is_number
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.attention.decoding import LATENT
 from flydsl_kernels.attention.ops.decode import DecodeOptions, run_decode
@@ -84,7 +85,7 @@ def decode_through_pytorch(
 ) -> tuple[Tensor, Tensor | None]:
     """Decode by the operator; arguments and result as of `run_decode`."""
     units = [
-        q.new_full((1,), scale, dtype=torch.float32) if isinstance(scale, (int, float)) else scale
+        q.new_full((1,), scale, dtype=torch.float32) if is_number(scale) else scale
         for scale in scales
     ]
     result, lse = decode_operator(
@@ -140,7 +141,7 @@ def latent_through_pytorch(
 ) -> tuple[Tensor, Tensor | None]:
     """Decode latent attention by the operator; arguments and result as of `run_latent`."""
     unit = scales[1]
-    if isinstance(unit, (int, float)):
+    if is_number(unit):
         unit = torch.full((1,), float(unit), dtype=torch.float32, device=q.device)
     result, lse = latent_operator(
         q,

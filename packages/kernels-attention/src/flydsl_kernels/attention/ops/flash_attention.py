@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext.arrays import differentiable, is_torch
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import as_flag, through_pytorch, unless_number
 from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
 
 __all__ = ["flash_attention"]
@@ -12,6 +13,7 @@ __all__ = ["flash_attention"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def flash_attention(
     q: Any, k: Any, v: Any, *,
     causal: bool = False, window: tuple[int | None, int | None] = (None, None),
@@ -47,7 +49,7 @@ def flash_attention(
         cu_seqlens_k: The same for k and v.
         max_seqlen_q: Rows of the longest sequence; without it the lengths are read back. Rows past
             it are not computed.
-        max_seqlen_k: Keys of the longest sequence; not needed, checked against the bias.
+        max_seqlen_k: Keys of the longest sequence; without it, a bias has the lengths read back.
         block_table: Pages of each sequence, int32 [sequences, pages]; needs `seqlens_k`. Entries
             past a sequence's last page are not read.
         seqlens_k: Keys of each sequence, int32 [sequences]; also without pages, where the others
@@ -57,7 +59,7 @@ def flash_attention(
         q_descale: Unit of 8-bit q: a number, f32 [heads] or [sequences, heads].
         k_descale: Unit of k: a number, f32 [kv heads] or [sequences, kv heads].
         v_descale: Unit of v likewise.
-        num_splits: Parts of the keys that different workgroups take, for few rows and many keys.
+        num_splits: Parts of the keys for different workgroups, for few rows and many keys.
         return_lse: Return the logarithms of the sums too.
         out: Where to write the result; PyTorch does not differentiate through such a call.
         stream: Where to launch; default: the current stream.
@@ -72,14 +74,20 @@ def flash_attention(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes that do not fit, arguments that exclude each other.
     """
-    is_torch(q)
+    traced = through_pytorch(
+        out is None and stream is None, {"q": q, "k": k, "v": v}, bias=bias,
+        alibi_slopes=unless_number(alibi_slopes), sink=unless_number(sink), out=out,
+        cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, block_table=block_table,
+        seqlens_k=seqlens_k, q_descale=unless_number(q_descale),
+        k_descale=unless_number(k_descale), v_descale=unless_number(v_descale),
+    )  # fmt: skip
     sequences = Sequences(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    keys = Keys(block_table, seqlens_k, kv_layout, num_splits)
+    keys = Keys(block_table, seqlens_k, kv_layout, num_splits, return_lse)
     extras = Extras(
-        bool(causal), window, softmax_scale, bias, alibi_slopes, sink,
+        as_flag(causal, "causal"), window, softmax_scale, bias, alibi_slopes, sink,
         (q_descale, k_descale, v_descale),
     )  # fmt: skip
-    if out is None and stream is None and differentiable(q, k, v):
+    if traced:
         from flydsl_kernels.attention.ops.operators import differentiable_attention
 
         result, lse = differentiable_attention((q, k, v), sequences, keys, extras)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flydsl.errors import UserValueError
+from flydsl.ext.arguments import as_text, check_fields, is_number
 from flydsl.ext.arrays import (
+    apart_from,
     check_dtype,
     check_same_library,
     check_shape,
@@ -25,7 +27,7 @@ from flydsl_kernels.attention.arrays import (
     scales,
     written_in_place,
 )
-from flydsl_kernels.attention.problem import FlashProblem
+from flydsl_kernels.attention.problem import FlashProblem, check_splits
 
 __all__ = [
     "Extras",
@@ -58,18 +60,24 @@ class Sequences:
     max_seqlen_q: int | None = None
     max_seqlen_k: int | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Where keys are and how they are divided, as the arguments of `flash_attention`."""
+    """Where keys are, how they are divided, and results, as the arguments of `flash_attention`."""
 
     block_table: Any = None
     seqlens_k: Any = None
     kv_layout: str = "linear"
     num_splits: int = 1
+    return_lse: bool = False
 
     def __post_init__(self) -> None:
-        if self.kv_layout not in ("linear", "vectorised"):
+        check_splits(self.num_splits)
+        check_fields(self)
+        if as_text(self.kv_layout, "kv_layout") not in ("linear", "vectorised"):
             raise UserValueError(
                 "pages have no such layout", code="FLY-U941", value=self.kv_layout,
                 allowed="linear, vectorised",
@@ -96,8 +104,7 @@ class Extras:
 
     def __post_init__(self) -> None:
         scale = self.softmax_scale
-        number = isinstance(scale, numbers.Real)
-        if scale is not None and not (number and math.isfinite(scale) and scale > 0):
+        if scale is not None and not (is_number(scale) and math.isfinite(scale) and scale > 0):
             raise UserValueError("the scale of scores is positive and finite", code="FLY-U943",
                                  value=scale, allowed="positive numbers")  # fmt: skip
         given: object = self.window  # the annotation is a promise of the caller
@@ -188,9 +195,9 @@ def shapes_of(arrays: tuple[Any, Any, Any], sequences: Sequences, keys: Keys) ->
     *_, heads, d_qk = (int(n) for n in q.shape)
     page, length, kv_heads, d_v = _keys_of(arrays, keys, packed=varlen)
     if varlen:
-        count = len(sequences.cu_seqlens_q) - 1
         longest = sequences.max_seqlen_q
-        found = indices(sequences.cu_seqlens_q, (count + 1,), q, "cu_seqlens_q")
+        found = indices(sequences.cu_seqlens_q, (-1,), q, "cu_seqlens_q")
+        count = int(found.shape[0]) - 1
         check_starts(found, int(q.shape[0]), "cu_seqlens_q")
         if longest is None:
             longest = longest_of(found)
@@ -269,11 +276,14 @@ def run_forward(
     """
     from flydsl_kernels.attention.device.flash import launch_flash
 
-    q = arrays[0]
     shapes = shapes_of(arrays, sequences, keys)
-    problem = _sized(problem_of(q, shapes, sequences, keys, extras, want_lse), shapes)
+    problem = problem_of(arrays[0], shapes, sequences, keys, extras, want_lse)
+    problem = _sized(problem, shapes)
+    result = _result(arrays[0], shapes, out)
+    if out is not None:
+        arrays, sequences, keys, extras = _apart(out, arrays, sequences, keys, extras)
+    q = arrays[0]
     like = as_batches(q)
-    result = _result(q, shapes, out)
     target, direct = as_batches(result), written_in_place(as_batches(result))
     if not direct:
         target = empty(tuple(target.shape), dtype_name(result), q)
@@ -299,6 +309,28 @@ def prepared(
     shapes = shapes_of(arrays, sequences, keys)
     problem = _sized(problem_of(arrays[0], shapes, sequences, keys, extras, False), shapes)
     return problem, _arguments(arrays, shapes, sequences, keys, extras)
+
+
+def _apart(
+    out: Any, arrays: tuple[Any, Any, Any], sequences: Sequences, keys: Keys, extras: Extras
+) -> Any:
+    """Return the arguments, those copied that lie where the result goes."""
+
+    def one(value: Any) -> Any:
+        return value if value is None or is_number(value) else apart_from((out,), value)[0]
+
+    return (
+        tuple(one(array) for array in arrays),
+        replace(
+            sequences, cu_seqlens_q=one(sequences.cu_seqlens_q),
+            cu_seqlens_k=one(sequences.cu_seqlens_k),
+        ),
+        replace(keys, block_table=one(keys.block_table), seqlens_k=one(keys.seqlens_k)),
+        replace(
+            extras, bias=one(extras.bias), alibi_slopes=one(extras.alibi_slopes),
+            sink=one(extras.sink), descale=tuple(one(unit) for unit in extras.descale),
+        ),
+    )  # fmt: skip
 
 
 def _result(q: Any, shapes: Shapes, out: Any) -> Any:
@@ -348,7 +380,7 @@ def _arguments(
     given |= dict.fromkeys(names, unused)
     given |= index_arrays(shapes, sequences, keys, like, int(k.shape[0]))
     if extras.bias is not None:
-        given["bias"] = _bias(extras.bias, shapes, sequences, like)
+        given["bias"] = _bias(extras.bias, shapes, sequences, keys.seqlens_k, like)
     if extras.alibi_slopes is not None:
         given["slopes"] = scales(extras.alibi_slopes, (count, shapes.heads), like, "alibi_slopes")
     if extras.sink is not None:
@@ -391,12 +423,11 @@ def index_arrays(
     elif sequences.cu_seqlens_k is not None:
         raise UserValueError("packed keys need packed queries", code="FLY-U948",
                              hint="pass cu_seqlens_q")  # fmt: skip
+    if keys.block_table is not None:
+        out["pages"] = indices(keys.block_table, (count, -1), like, "block_table")
     if keys.seqlens_k is not None:
         out["lengths"] = indices(keys.seqlens_k, (count,), like, "seqlens_k")
         _check_lengths(out["lengths"], shapes, keys, rows_k)
-    if keys.block_table is not None:
-        shape = (count, int(keys.block_table.shape[-1]))
-        out["pages"] = indices(keys.block_table, shape, like, "block_table")
     return out
 
 
@@ -424,17 +455,17 @@ def _check_lengths(lengths: Any, shapes: Shapes, keys: Keys, pages: int) -> None
                                      allowed=f"0 to {pages - 1}")  # fmt: skip
 
 
-def _bias(bias: Any, shapes: Shapes, sequences: Sequences, like: Any) -> Any:
+def _bias(bias: Any, shapes: Shapes, sequences: Sequences, lengths: Any, like: Any) -> Any:
     """Return the bias as a view [batch, heads, rows, keys]."""
     check_same_library(bias, like, "bias")
     check_dtype(bias, ("float32", "bfloat16", "float16"), "bias")
-    keys = shapes.keys if shapes.keys is not None else int(bias.shape[-1])
-    if (
-        sequences.cu_seqlens_q is not None
-        and shapes.keys is None
-        and sequences.cu_seqlens_k is (not None)
-    ):
-        keys = max(keys, longest_of(sequences.cu_seqlens_k))
+    keys = sequences.max_seqlen_k if shapes.keys is None else shapes.keys
+    if keys is None:
+        starts = sequences.cu_seqlens_k
+        longest = longest_of(starts) if starts is not None else 0
+        if starts is None and lengths is not None and len(lengths):
+            longest = int(lengths.max())
+        keys = max(longest, int(bias.shape[-1]) if bias.shape else 1)
     return broadcast(bias, (shapes.batch, shapes.heads, shapes.rows, keys), "bias")
 
 

@@ -91,6 +91,8 @@ def run_latent(
     from flydsl_kernels.attention.device.decode_work import Work, launch_work
     from flydsl_kernels.attention.device.latent import LatentArguments, launch_latent
 
+    q, cache, *read = arrays.apart_from((out,), q, cache, *where)
+    where = (read[0], read[1])
     queries = decode_queries(q)
     count, length, heads, width = (int(n) for n in queries.shape)
     tokens = _cache(cache, q)
@@ -98,7 +100,7 @@ def run_latent(
     problem = LatentProblem(
         arrays.dtype_name(q), arrays.dtype_name(cache), heads, max(length, 1), int(tokens.shape[1])
     )
-    table = indices(where[0], (count, int(where[0].shape[-1])), q, "block_table")
+    table = indices(where[0], (count, -1), q, "block_table")
     lengths = indices(where[1], (count,), q, "seqlens")
     check_pages(table, lengths, problem.page, int(tokens.shape[0]))
     unit = cache_unit(scales[1], q, "kv_scale")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext import arrays
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import as_number, through_pytorch, unless_number
 from flydsl_kernels.attention.ops.decode import DecodeOptions
 from flydsl_kernels.attention.ops.latent import run_latent
 
@@ -13,6 +14,7 @@ __all__ = ["mla_decode"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def mla_decode(
     q: Any,
     kv_cache: Any,
@@ -61,8 +63,12 @@ def mla_decode(
         UserValueError: Shapes, alignments or options that do not fit.
     """
     options = DecodeOptions(softmax_scale, None, "linear", partitions, return_lse)
-    scales = (q_scale, kv_scale)
-    if out is None and stream is None and arrays.differentiable(q, kv_scale):
+    scales = (None if q_scale is None else as_number(q_scale, "q_scale"), kv_scale)
+    if through_pytorch(
+        out is None and stream is None,
+        {"q": q, "kv_cache": kv_cache, "block_table": block_table, "seqlens": seqlens},
+        kv_scale=unless_number(kv_scale), out=out,
+    ):  # fmt: skip
         from flydsl_kernels.attention.ops.decode_operators import latent_through_pytorch
 
         result, lse = latent_through_pytorch(q, kv_cache, (block_table, seqlens), scales, options)

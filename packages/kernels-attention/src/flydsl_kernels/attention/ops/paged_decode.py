@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext import arrays
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import through_pytorch, unless_number
 from flydsl_kernels.attention.ops.decode import DecodeOptions, run_decode
 
 __all__ = ["paged_attention_decode"]
@@ -12,6 +13,7 @@ __all__ = ["paged_attention_decode"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def paged_attention_decode(
     q: Any,
     key_cache: Any,
@@ -65,7 +67,12 @@ def paged_attention_decode(
         UserValueError: Shapes, alignments or options that do not fit.
     """
     options = DecodeOptions(softmax_scale, window, cache_layout, partitions, return_lse)
-    if out is None and stream is None and arrays.differentiable(q, k_scale, v_scale):
+    cache = {"key_cache": key_cache, "value_cache": value_cache}
+    if through_pytorch(
+        out is None and stream is None,
+        {"q": q, **cache, "block_table": block_table, "seqlens": seqlens},
+        k_scale=unless_number(k_scale), v_scale=unless_number(v_scale), out=out,
+    ):  # fmt: skip
         from flydsl_kernels.attention.ops.decode_operators import decode_through_pytorch
 
         result, lse = decode_through_pytorch(

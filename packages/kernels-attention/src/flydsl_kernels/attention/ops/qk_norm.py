@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext import arrays
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import as_integer, element_type, through_pytorch
 from flydsl_kernels.attention.ops.head_norm import NormOptions, check_options, run_qk_norm
+from flydsl_kernels.attention.ops.rotation import rotated
 
 __all__ = ["qk_norm_rope_quant"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def qk_norm_rope_quant(
     q: Any,
     kv: Any,
@@ -23,7 +26,7 @@ def qk_norm_rope_quant(
     kv_weight: Any = None,
     eps: float = 1e-6,
     rotary_dim: int | None = None,
-    quant: str | None = None,
+    quant: Any = None,
     group: int | None = None,
     scale_dtype: str = "float32",
     stream: Any = None,
@@ -46,8 +49,8 @@ def qk_norm_rope_quant(
         kv_weight: [head_dim] factors of keys, or None.
         eps: Added to the mean square; compiled in.
         rotary_dim: Rotated elements at the end of a head; default: twice the tables' columns.
-        quant: None, or the name of an 8-bit float that results are quantised to, such as
-            ``"float8_e4m3fn"``.
+        quant: None, or an 8-bit float that results are quantised to, such as
+            ``"float8_e4m3fn"``, by name or as NumPy or PyTorch have it.
         group: Elements that share a scale; default: the head.
         scale_dtype: ``"float32"`` or ``"e8m0"``.
         stream: Where to launch; default: the current stream.
@@ -61,13 +64,16 @@ def qk_norm_rope_quant(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes or element types that do not fit, or a negative `eps`.
     """
-    arrays.is_torch(q)
-    arrays.is_torch(cos)
-    if rotary_dim is None and len(cos.shape) == 2:
-        rotary_dim = 2 * int(cos.shape[1])
-    group = int(q.shape[-1]) if group is None else group
-    options = NormOptions(float(eps), rotary_dim, quant, group, scale_dtype)
-    if stream is None and arrays.differentiable(q, kv, q_weight, kv_weight):
+    traced = through_pytorch(
+        stream is None, {"q": q, "kv": kv, "cos": cos, "sin": sin}, positions=positions,
+        q_weight=q_weight, kv_weight=kv_weight,
+    )  # fmt: skip
+    rotary_dim = rotated(cos, rotary_dim)
+    quant = None if quant is None else element_type(quant, "quant")
+    group = (int(q.shape[-1]) if q.shape else 0) if group is None else as_integer(group, "group")
+    scale_dtype = element_type(scale_dtype, "scale_dtype")
+    options = NormOptions(eps, rotary_dim, quant, group, scale_dtype)
+    if traced:
         from flydsl_kernels.attention.ops.rotary_operators import qk_norm_rope_quant_operator
 
         check_options(options)
@@ -75,7 +81,7 @@ def qk_norm_rope_quant(
             [q, kv],
             [cos, sin, positions],
             [q_weight, kv_weight],
-            eps=float(eps),
+            eps=float(eps),  # checked above
             rotary_dim=rotary_dim,
             quant=quant or "",
             group=group,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext import arrays
-from flydsl_kernels.attention.ops.rotation import run_rope
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import as_text, through_pytorch
+from flydsl_kernels.attention.ops.rotation import rotated, run_rope
 
 __all__ = ["rope"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def rope(
     x: Any,
     cos: Any,
@@ -52,10 +54,11 @@ def rope(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes or element types that do not fit.
     """
-    arrays.is_torch(cos)
-    if rotary_dim is None and len(cos.shape) == 2:
-        rotary_dim = 2 * int(cos.shape[1])
-    if out is None and stream is None and arrays.differentiable(x):
+    given = {"x": x, "cos": cos, "sin": sin}
+    traced = through_pytorch(out is None and stream is None, given, positions=positions, out=out)
+    as_text(style, "style")
+    rotary_dim = rotated(cos, rotary_dim)
+    if traced:
         from flydsl_kernels.attention.ops.rotary_operators import rope_operator
 
         return rope_operator(x, cos, sin, positions, style, rotary_dim)

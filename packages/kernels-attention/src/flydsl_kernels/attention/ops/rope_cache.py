@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext import arrays
-from flydsl_kernels.attention.ops.caching import CacheOptions, cache_scales, run_rope_cache
+from flydsl.diagnostics import at_user_line
+from flydsl.ext.arguments import through_pytorch, unless_number
+from flydsl_kernels.attention.ops.caching import CacheOptions, run_rope_cache
+from flydsl_kernels.attention.ops.rotation import rotated
 
 __all__ = ["fused_rope_kv_cache"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def fused_rope_kv_cache(
     q: Any,
     k: Any,
@@ -71,22 +74,17 @@ def fused_rope_kv_cache(
         UserTypeError: Arguments of other libraries or devices.
         UserValueError: Shapes or element types that do not fit.
     """
-    arrays.is_torch(cos)
-    if rotary_dim is None and len(cos.shape) == 2:
-        rotary_dim = 2 * int(cos.shape[1])
-    angles, cache = (cos, sin, positions), (slots, key_cache, value_cache)
-    scales = (k_scale, v_scale)
-    if q_out is None and k_out is None and stream is None and arrays.differentiable(q, k, v):
-        from flydsl_kernels.attention.ops.rotary_operators import fused_rope_kv_cache_operator
+    traced = through_pytorch(
+        q_out is None and k_out is None and stream is None,
+        {"q": q, "k": k, "v": v, "cos": cos, "sin": sin, "slots": slots,
+         "key_cache": key_cache, "value_cache": value_cache},
+        positions=positions, k_scale=unless_number(k_scale), v_scale=unless_number(v_scale),
+        q_out=q_out, k_out=k_out,
+    )  # fmt: skip
+    given = (q, k, v), (cos, sin, positions), (slots, key_cache, value_cache), (k_scale, v_scale)
+    options = CacheOptions(style, rotated(cos, rotary_dim), cache_layout, q_out, k_out, stream)
+    if traced:
+        from flydsl_kernels.attention.ops.rotary_operators import cache_through_pytorch
 
-        return fused_rope_kv_cache_operator(
-            [q, k, v],
-            list(angles),
-            *cache,
-            list(cache_scales(*scales, int(k.shape[-2]), key_cache)),
-            style=style,
-            rotary_dim=rotary_dim,
-            cache_layout=cache_layout,
-        )
-    options = CacheOptions(style, rotary_dim, cache_layout, q_out, k_out, stream)
-    return run_rope_cache((q, k, v), angles, cache, scales, options)
+        return cache_through_pytorch(*given, options)
+    return run_rope_cache(*given, options)

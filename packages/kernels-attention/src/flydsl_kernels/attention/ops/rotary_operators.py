@@ -13,7 +13,12 @@ from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.attention.ops import caching, head_norm
 from flydsl_kernels.attention.ops.rotation import run_rope
 
-__all__ = ["fused_rope_kv_cache_operator", "qk_norm_rope_quant_operator", "rope_operator"]
+__all__ = [
+    "cache_through_pytorch",
+    "fused_rope_kv_cache_operator",
+    "qk_norm_rope_quant_operator",
+    "rope_operator",
+]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -88,6 +93,28 @@ fused_rope_kv_cache_operator = register_op(
     fake=lambda heads, *_, **__: _like(heads[0]),
     mutates=("key_cache", "value_cache"),
 )
+
+
+def cache_through_pytorch(
+    operands: tuple[Tensor, Tensor, Tensor],
+    angles: tuple[Tensor, Tensor, Tensor | None],
+    cache: tuple[Tensor, Tensor, Tensor],
+    scales: tuple[Any, Any],
+    options: caching.CacheOptions,
+) -> Tensor:
+    """Rotate and store by the operator; arguments as of `run_rope_cache`, without outputs."""
+    keys = operands[1]
+    heads = keys.shape[-2] if keys.ndim > 1 else 0
+    out: Tensor = fused_rope_kv_cache_operator(
+        list(operands),
+        list(angles),
+        *cache,
+        list(caching.cache_scales(*scales, heads, cache[1:])),
+        style=options.style,
+        rotary_dim=options.rotary_dim,
+        cache_layout=options.cache_layout,
+    )
+    return out
 
 
 def _qk_norm(

@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import as_integer
 from flydsl_kernels.attention.rotary import RotationPlan, plan_rotation
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "address_of",
     "checked_tables",
     "planned",
+    "rotated",
     "run_rope",
     "token_heads",
 ]
@@ -63,6 +65,17 @@ def token_heads(x: Any, what: str, *, written: bool = False) -> Any:
             allowed="contiguous heads, and leading axes that merge into one",
         )
     return merged if adjacent else arrays.contiguous(merged)
+
+
+def rotated(cos: Any, rotary_dim: int | None) -> int | None:
+    """Return how many elements of a head are rotated: as given, or twice the table's columns.
+
+    Raises:
+        UserTypeError: It is given, and no integer.
+    """
+    if rotary_dim is not None:
+        return as_integer(rotary_dim, "rotary_dim")
+    return 2 * int(cos.shape[1]) if len(cos.shape) == 2 else None
 
 
 def checked_tables(
@@ -164,8 +177,8 @@ def run_rope(
     """Rotate without PyTorch's knowledge; arguments and result as of `rope`."""
     from flydsl_kernels.attention.device.rope import launch_rope
 
-    if out is not None and arrays.is_torch(out) == arrays.is_torch(x):
-        x = arrays.apart(x, out, in_place=True)
+    (x,) = arrays.apart_from((out,), x, in_place=True)
+    cos, sin, positions = arrays.apart_from((out,), cos, sin, positions)
     source = token_heads(x, "x")
     tables = checked_tables(cos, sin, positions, x, int(source.shape[0]), rotary_dim)
     if out is None:

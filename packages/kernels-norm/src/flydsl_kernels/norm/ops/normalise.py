@@ -8,9 +8,9 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext.arguments import is_number
+from flydsl.ext.arrays import apart_from
 from flydsl_kernels.norm.arrays import (
     allocate_like,
-    apart_from,
     as_vector,
     partial_of,
     problem_of,
@@ -64,8 +64,8 @@ def run_norm(
     from flydsl_kernels.norm.device.forward import launch_norm
 
     problem = problem_of(x)
-    (x,) = apart_from((out,), x)
-    w, b = apart_from((out,), *vectors_of(x, weight, bias), in_place=False)
+    (x,) = apart_from((out,), x, in_place=True)
+    w, b = apart_from((out,), *vectors_of(x, weight, bias))
     result = allocate_like(x) if out is None else out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
@@ -100,8 +100,8 @@ def run_add_norm(
 
     x, residual, weight, bias = arrays
     problem = problem_of(x)
-    x, residual = apart_from((out, sums), x, residual)
-    w, b = apart_from((out, sums), *vectors_of(x, weight, bias), in_place=False)
+    x, residual = apart_from((out, sums), x, residual, in_place=True)
+    w, b = apart_from((out, sums), *vectors_of(x, weight, bias))
     other = rows_of(residual, like=x, what="residual")
     result = allocate_like(x) if out is None else out
     total = allocate_like(x) if sums is None else sums

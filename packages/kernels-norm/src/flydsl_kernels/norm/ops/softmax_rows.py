@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl_kernels.norm.arrays import allocate_like, apart_from, partial_of, problem_of, rows_of
+from flydsl.ext.arrays import apart_from
+from flydsl_kernels.norm.arrays import allocate_like, partial_of, problem_of, rows_of
 from flydsl_kernels.norm.selection import SOFTMAX_CHUNKS, SoftmaxPlan, select_rows
 
 __all__ = ["run_softmax"]
@@ -17,7 +18,7 @@ def run_softmax(x: Any, logarithm: bool, out: Any = None, stream: Any = None) ->
     from flydsl_kernels.norm.device.softmax import launch_softmax
 
     problem = problem_of(x)
-    (x,) = apart_from((out,), x)
+    (x,) = apart_from((out,), x, in_place=True)
     result = allocate_like(x) if out is None else out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
