@@ -13,7 +13,7 @@ from flydsl.compiler.dispatch import MISS
 from flydsl.compiler.driver import Call, Driver, cache_of
 from flydsl.config import compile_options
 from flydsl.diagnostics import at_user_line
-from flydsl.errors import UserRuntimeError, UserTypeError
+from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
 from flydsl.frontend import JitFunction
 from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 from flydsl.plugins.payloads import CodeObject, CompileEvent, KernelInfo
@@ -28,7 +28,8 @@ class CompiledFunction:
     """A launcher compiled for the kinds of arguments it was compiled with.
 
     Calling it takes arguments as the launcher does, and is fastest with positional ones. It does
-    not look for changes of the program, and ignores the values given for compile-time parameters.
+    not look for changes of the program. In the place of a compile-time parameter it takes the value
+    that was compiled in, or anything that is no value of the parameter, such as None.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class CompiledFunction:
 
         Raises:
             UserTypeError: The arguments need another specialisation than this one.
+            UserValueError: A compile-time parameter is given another value.
             TargetError: The launch failed.
         """
         if kwargs or len(args) != self._count:
@@ -79,7 +81,9 @@ class CompiledFunction:
         values = dict(function.bind(args, {}))
         for parameter in parameters:
             if parameter.constexpr:
-                values[parameter.name] = self._call.values[parameter.name]
+                name = parameter.name
+                self._check_known(name, values[name])
+                values[name] = self._call.values[name]
         call = self._driver.resolve(function, values, self._hints)
         if call.placement is None:
             raise UserRuntimeError(
@@ -90,6 +94,19 @@ class CompiledFunction:
         if call.key.signature != self._call.key.signature:
             raise self._other_specialisation()
         return self._driver.closures(function, call, self._artifact, check_static=False)
+
+    def _check_known(self, name: str, value: object) -> None:
+        """Refuse another compile-time value than the one that was compiled in."""
+        spec = self._call.specs[name]
+        accepts: Any = spec.names["accepts"]
+        if not accepts(value):
+            raise UserValueError(
+                f"{self._artifact.launcher} was compiled for another {name!r}",
+                code="FLY-U424",
+                value=value,
+                allowed=repr(spec.static),
+                hint="call the launcher itself, which compiles for any value, or compile again",
+            )
 
     def _other_specialisation(self) -> UserTypeError:
         shown = ", ".join(

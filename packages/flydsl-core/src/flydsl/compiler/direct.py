@@ -7,8 +7,8 @@ the routine can read; the Python closure of `flydsl.compiler.dispatch` does the 
 
 from __future__ import annotations
 
+import array
 import ctypes
-import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl.codegen.kept import kept_host
 from flydsl.codegen.machine_code import MappedCode
-from flydsl.compiler.direct_plan import BLOCK_BYTES, ENTRY, PLAN_START, TYPE_OFFSET, Kind, Word
-from flydsl.compiler.dispatch import MISS, argument_format
+from flydsl.compiler.direct_plan import ENTRY, PLAN_START, TYPE_OFFSET, Word
+from flydsl.compiler.direct_template import Template, make_template
+from flydsl.compiler.dispatch import MISS
 from flydsl.errors import FlyDSLError
 
 if TYPE_CHECKING:
-    from flydsl.plugins.payloads import ArgLeaf, ArgSpec
+    from flydsl.plugins.payloads import ArgSpec
 
-__all__ = ["Direct", "make_direct"]
+__all__ = ["Direct", "bind_template", "make_direct"]
 
 _FASTCALL = 0x80  # METH_FASTCALL
 _MASK = (1 << 64) - 1
@@ -151,35 +152,32 @@ def make_direct(
         specs: One per launcher parameter, in order.
         target: What to launch.
         implicit_stream: Append the current stream to the argument block.
-        check_static: Compare compile-time values too; otherwise those arguments are ignored. Of
-            all but tuples and floats only the type is compared: whoever found the closure has
-            looked it up by equal values.
+        check_static: See `flydsl.compiler.direct_template.make_template`.
     """
-    layout = argument_format(specs, implicit_stream)
-    if struct.calcsize(layout) > BLOCK_BYTES:
-        return None
+    made = make_template(specs, implicit_stream=implicit_stream, check_static=check_static)
+    return None if made is None else bind_template(*made, target)
+
+
+def bind_template(
+    template: Template, objects: Sequence[object], target: Direct
+) -> Callable[..., object] | None:
+    """Return what `make_direct` does, for a template.
+
+    Args:
+        template: The records.
+        objects: What its references mean: the objects themselves, or addresses of functions.
+        target: What to launch.
+    """
     definition = _BUILTIN.definition()
     if definition is None:
         return None
-    offsets = _offsets(layout)
-    kept: list[object] = [target]
-    words: list[int] = []
-    at = count = 0
-    for spec in specs:
-        places = offsets[at : at + len(spec.leaves)]
-        at += len(spec.leaves)
-        records = _records(spec, places, kept, check_static=check_static)
-        if records is None:
-            return None
-        count += len(records)
-        for kind, wanted, name, via, *rest in records:
-            words += [kind, 5 + len(rest), wanted, name, via, *rest]
-    head = _head(target, kept)
-    head[Word.COUNT] = len(specs)
-    head[Word.STREAM_OFFSET] = offsets[-1] if implicit_stream else -1
-    head[Word.RECORD_COUNT] = count
-    words = [word & _MASK for word in (*head, *words)]
-    plan = _Plan(struct.pack(f"@{len(words)}Q", *words))
+    kept: list[object] = [target, *objects]
+    words = array.array("Q", [word & _MASK for word in _head(template, target, kept)])
+    words.frombytes(template.words)
+    for (number, kind, _), value in zip(template.references, objects, strict=True):
+        address: Any = value if kind == "function" else id(value)
+        words[Word.RECORDS + number] = address
+    plan = _Plan(words.tobytes())
     plan.kept = tuple(kept)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = (
@@ -190,16 +188,7 @@ def make_direct(
     return function
 
 
-def _offsets(layout: str) -> list[int]:
-    """Return where each scalar of a `struct` format with natural alignment goes."""
-    codes = layout.removeprefix("@")
-    return [
-        struct.calcsize("@" + codes[: i + 1]) - struct.calcsize("@" + code)
-        for i, code in enumerate(codes)
-    ]
-
-
-def _head(target: Direct, kept: list[object]) -> list[int]:
+def _head(template: Template, target: Direct, kept: list[object]) -> list[int]:
     def fail(status: int) -> object:
         raise target.failure(status)
 
@@ -214,120 +203,6 @@ def _head(target: Direct, kept: list[object]) -> list[int]:
         head[word] = address
     if target.holds:
         head[Word.SAVE] = 0
+    head[Word.COUNT], head[Word.RECORD_COUNT] = template.parameters, template.records
+    head[Word.STREAM_OFFSET] = template.stream_offset
     return head
-
-
-def _records(
-    spec: ArgSpec, places: Sequence[int], kept: list[object], *, check_static: bool
-) -> list[list[int]] | None:
-    """Return an argument's records, the fields of a struct after it; None if not all are native."""
-    if not spec.parts:
-        record = _record(spec, places, kept, check_static=check_static, looked_up=True)
-        via = _via(spec.native, kept)
-        return None if record is None else [[*record[:2], 0, via, *record[2:]]]
-    native: Any = spec.native
-    if native is None:
-        return None
-    kept += [native.type, native.value]
-    records = [[Kind.STRUCT, id(native.type), 0, 0, id(native.value)]]
-    at = 0
-    for name, part in spec.parts:
-        held = places[at : at + len(part.leaves)]
-        at += len(part.leaves)
-        record = _record(part, held, kept, check_static=True, looked_up=False)
-        if record is None:
-            return None
-        kept.append(name)
-        records.append([*record[:2], id(name), _via(part.native, kept), *record[2:]])
-    return records
-
-
-def _via(native: Any, kept: list[object]) -> int:
-    """Return the name of the attribute that holds a number, or 0."""
-    if native is None or native.kind not in ("integer", "float") or not native.value:
-        return 0
-    kept.append(native.value)
-    return id(native.value)
-
-
-def _record(
-    spec: ArgSpec,
-    places: Sequence[int],
-    kept: list[object],
-    *,
-    check_static: bool,
-    looked_up: bool,
-) -> list[int] | None:
-    """Return a record without words 1, 3 and 4; None if the value cannot be read natively.
-
-    Args:
-        spec: The argument or field.
-        places: Offsets of its leaves.
-        kept: Gets what the record refers to.
-        check_static: Compare a compile-time value.
-        looked_up: Compile-time values have been found by an equal one.
-    """
-    if not spec.ir_type:
-        if not check_static:
-            return [Kind.IGNORE, 0, 0]
-        kept.append(spec.static)
-        if looked_up and not isinstance(spec.static, (tuple, float)):
-            return [Kind.IGNORE, id(type(spec.static)), 0]
-        # The same object: of another one that is equal, 1.0 may be 1 and 0.0 be -0.0, which the
-        # Python closure finds out.
-        return [Kind.SAME, 0, id(spec.static)]
-    native = spec.native
-    if native is None or spec.parts:
-        return None
-    kept += [native.type, native.value]
-    kind = id(native.type)
-    if native.kind == "tensor":
-        return _tensor(spec, places)
-    (leaf,), (place,) = spec.leaves, places
-    if native.kind == "attribute":
-        return [Kind.ATTRIBUTE, kind, id(native.value), 0, place]
-    if native.kind == "current-stream":
-        return [Kind.CURRENT, kind, 0, 0, place]
-    size = struct.calcsize("@" + leaf.format)
-    if native.kind == "float":
-        return [Kind.FLOAT, kind, 0, 0, place, size]
-    if leaf.format == "Q":
-        return [Kind.UNSIGNED, kind, 0, 0, place]
-    low, high = _range(leaf, size)
-    return [Kind.INTEGER, kind, low, high, place, size]
-
-
-def _range(leaf: ArgLeaf, size: int) -> tuple[int, int]:
-    bits = 8 * size
-    signed = leaf.format.islower()
-    low = -(1 << bits - 1) if signed else 0
-    high = (1 << bits - signed) - 1
-    return (
-        low if leaf.low is None else max(low, leaf.low),
-        high if leaf.high is None else min(high, leaf.high),
-    )
-
-
-def _tensor(spec: ArgSpec, places: Sequence[int]) -> list[int]:
-    native: Any = spec.native
-    leaves = [
-        axis | stride << 8 | struct.calcsize("@" + leaf.format) << 16 | place << 32
-        for (axis, stride), leaf, place in zip(
-            native.sources, spec.leaves[1:], places[1:], strict=True
-        )
-    ]
-    return [
-        Kind.TENSOR,
-        id(native.type),
-        native.function,
-        native.dtype,
-        native.device,
-        native.rank,
-        native.alignment,
-        native.unit,
-        sum(1 << axis for axis in native.wide),
-        places[0],
-        len(leaves),
-        id(native.value) if native.value else 0,
-        *leaves,
-    ]

@@ -141,7 +141,7 @@ def _tensor(out: _Routine) -> None:
     out.require(out.value(f"icmp ne ptr {strides}, null"))
     data = out.load("i64", "%tensor", _DATA)
     address = out.value(f"add i64 {data}, {out.load('i64', '%tensor', _BYTE_OFFSET)}")
-    _check_plain(out, shape)
+    _check_plain(out)
     capped = out.value(f"or i64 {address}, 16")
     lowest = out.value(f"and i64 {capped}, {out.value(f'sub i64 0, {capped}')}")
     out.require(out.value(f"icmp eq i64 {lowest}, {out.field(9)}"))
@@ -150,21 +150,22 @@ def _tensor(out: _Routine) -> None:
     _copy_leaves(out, shape, strides)
 
 
-def _check_plain(out: _Routine, shape: str) -> None:
-    """Ask a tensor without unit stride whether its memory holds its values, if it can tell.
-
-    Torch's negated views are views of complex numbers: along more than one element, their strides
-    are even.
-    """
-    name, unit = out.field(14, "ptr"), out.field(10)
-    silent, look, ask, plain = (out.fresh(label) for label in ("silent", "look", "ask", "plain"))
-    out.branch(out.value(f"icmp eq ptr {name}, null"), plain, silent)
-    out.begin(silent)
-    out.branch(out.value(f"icmp slt i64 {unit}, 0"), ask, look)
-    out.begin(look)
-    place = out.value(f"getelementptr i64, ptr {shape}, i64 {unit}")
-    extent = out.value(f"load i64, ptr {place}")
-    out.branch(out.value(f"icmp sgt i64 {extent}, 1"), plain, ask)
+def _check_plain(out: _Routine) -> None:
+    """Check that a tensor's memory holds its values, by a flag of it or by a method."""
+    where, name = out.field(15), out.field(14, "ptr")
+    flagged, unflagged, ask, plain = (
+        out.fresh(label) for label in ("flagged", "unflagged", "ask", "plain")
+    )
+    out.branch(out.value(f"icmp eq i64 {where}, 0"), unflagged, flagged)
+    out.begin(flagged)
+    structure = out.value(
+        f"load ptr, ptr {out.value(f'getelementptr i8, ptr %object, i64 {where}')}"
+    )
+    place = out.value(f"getelementptr i8, ptr {structure}, i64 {out.field(16)}")
+    flags = out.value(f"and i64 {out.value(f'load i64, ptr {place}')}, {out.field(17)}")
+    out.branch(out.value(f"icmp eq i64 {flags}, 0"), plain, "miss")
+    out.begin(unflagged)
+    out.branch(out.value(f"icmp eq ptr {name}, null"), plain, ask)
     out.begin(ask)
     get, call = out.word(Word.GET_ATTRIBUTE, "ptr"), out.word(Word.CALL_BARE, "ptr")
     method = out.value(f"call ptr {get}(ptr %object, ptr {name})")
@@ -224,7 +225,7 @@ def _copy_leaves(out: _Routine, shape: str, strides: str) -> None:
     out.lines.append(f"  {leaf} = phi i64 [ 0, %{before} ], [ {following}, %leaf_done ]")
     out.branch(out.value(f"icmp ult i64 {leaf}, {count}"), "leaf_copy", "next")
     out.begin("leaf_copy")
-    index = out.value(f"add i64 {leaf}, 15")
+    index = out.value(f"add i64 {leaf}, 18")
     code = out.value(f"load i64, ptr {out.value(f'getelementptr i64, ptr %record, i64 {index}')}")
     axis = out.value(f"and i64 {code}, 255")
     width = out.value(f"and i64 {out.value(f'lshr i64 {code}, 16')}, 65535")
@@ -248,7 +249,28 @@ def _struct(out: _Routine) -> None:
     out.lines.append(f"  store ptr {found}, ptr %fields")
 
 
+def _known(out: _Routine) -> None:
+    """Refuse other values than the one that was compiled in, and what only Python can compare."""
+    done, other, none, some = (out.fresh(label) for label in ("known", "other", "none", "some"))
+    out.branch(out.value(f"icmp eq ptr %object, {out.field(5, 'ptr')}"), done, other)
+    out.begin(other)
+    is_none = out.value(f"icmp eq ptr %object, {out.word(Word.DONE, 'ptr')}")
+    out.branch(is_none, none, some)
+    out.begin(none)
+    out.branch(out.value(f"icmp ne i64 {out.field(9)}, 0"), done, "miss")
+    out.begin(some)
+    kind = out.load("ptr", "%object", TYPE_OFFSET)
+    out.require(out.value(f"icmp eq ptr {kind}, {out.field(6, 'ptr')}"))
+    out.require(out.value(f"icmp ne i64 {out.field(7)}, 0"))
+    value = out.value(f"call i64 {out.word(Word.AS_LONG_LONG, 'ptr')}(ptr %object)")
+    out.no_error(out.value(f"icmp eq i64 {value}, -1"))
+    out.require(out.value(f"icmp eq i64 {value}, {out.field(8)}"))
+    out.jump(done)
+    out.begin(done)
+
+
 _READERS = {
+    Kind.KNOWN: _known,
     Kind.INTEGER: _integer,
     Kind.UNSIGNED: _unsigned,
     Kind.FLOAT: _float,

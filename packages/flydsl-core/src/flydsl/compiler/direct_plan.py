@@ -50,11 +50,15 @@ class Kind(IntEnum):
 
     ``SAME`` 5: the object. ``INTEGER`` 5, 6: range; 7: offset; 8: bytes. ``UNSIGNED`` 7: offset.
     ``FLOAT`` 7: offset; 8: bytes. ``ATTRIBUTE`` 5: its name; 7: offset. ``CURRENT`` 7: offset.
+    ``KNOWN`` 5: the object; 6: its type; 7: whether it is an integer; 8: that; 9: whether None
+    stands for it.
     ``STRUCT`` 5: name of the attribute that holds the dictionary of its fields.
     ``TENSOR`` 5: exchange function; 6: data type; 7: device; 8: rank; 9: alignment; 10: unit axis
     or -1; 11: bit mask of axes with 64-bit extents; 12: offset of the address; 13: count of leaves;
-    14: name of the method that must return False, or 0;
-    then one word a leaf: axis in bits 0-7, 1 for a stride in 8-15, bytes in 16-31, offset in 32-63.
+    14: name of the method that must return False, or 0; 15: where in the object the address of its
+    flags' structure is, or 0; 16: where in there the flags are; 17: those that must be unset;
+    then, from 18, one word a leaf: axis in bits 0-7, 1 for a stride in 8-15, bytes in 16-31, offset
+    in 32-63.
     """
 
     IGNORE = 0
@@ -66,3 +70,4 @@ class Kind(IntEnum):
     CURRENT = 6
     TENSOR = 7
     STRUCT = 8
+    KNOWN = 9

@@ -86,16 +86,16 @@ def make_closure(
         names: ``stub``, ``context`` (its address), ``failure`` (takes a non-zero result, returns
             the exception behind it) and ``current_stream``; anything else here is only kept alive.
         implicit_stream: Append the current stream to the argument block.
-        check_static: Compare compile-time values too; otherwise those arguments are ignored.
+        check_static: Compare compile-time values; otherwise what is no value of the parameter is
+            accepted in their place.
     """
     namespace: dict[str, object] = dict(names)
     guards: list[str] = []
     values: list[str] = []
     for index, spec in enumerate(specs):
-        if not spec.ir_type and not check_static:
-            continue
         renamer = _Renamer(index, spec)
-        guards.append(renamer.rewrite(spec.guard))
+        lenient = not spec.ir_type and not check_static
+        guards.append(renamer.rewrite("v is static or accepts(v)" if lenient else spec.guard))
         values += [renamer.rewrite(leaf.expression) for leaf in spec.leaves]
         namespace |= {f"n{index}_{name}": value for name, value in spec.names.items()}
     if implicit_stream:

@@ -7,9 +7,12 @@ one that fills a ``DLTensor`` without an owner, reference counts or synchronisat
 from __future__ import annotations
 
 import ctypes
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Exchanged", "exchanged"]
+__all__ = ["Exchanged", "exchange_function", "exchanged", "negation_flag"]
 
 _ATTRIBUTE, _CAPSULE, _MAJOR = "__dlpack_c_exchange_api__", b"dlpack_exchange_api", 1
 _READ_WORD = 5
@@ -73,10 +76,15 @@ def _word(table: int, word: int) -> int:
     return value
 
 
+def exchange_function(kind: type) -> int:
+    """Return the address of ``dltensor_from_py_object_no_sync`` for a type; 0 if it has none."""
+    table = _functions(kind)
+    return 0 if table is None else _word(table, _READ_WORD)
+
+
 def exchanged(value: object) -> Exchanged | None:
     """Return what a tensor's library reports about it, or None if it cannot be asked this way."""
-    table = _functions(type(value))
-    function = 0 if table is None else _word(table, _READ_WORD)
+    function = exchange_function(type(value))
     if not function:
         return None
     tensor = _Tensor()
@@ -95,3 +103,69 @@ def exchanged(value: object) -> Exchanged | None:
         tensor.dtype,
         tensor.device,
     )
+
+
+# Flags -------------------------------------------------------------------------------------------
+_HEADER_BYTES = 16
+"""Of a Python object: its reference count and its type."""
+_LOOKED_WORDS = 24
+"""Of a tensor's structure, which is as long and ends with its flags."""
+
+
+@functools.cache
+def negation_flag(torch: Any) -> tuple[int, int, int] | None:
+    """Return where torch's tensors say that they are negated views, which hold other values.
+
+    Found by comparing tensors that are with tensors that are not, for torch promises no place.
+
+    Args:
+        torch: The module.
+
+    Returns:
+        The offset in a tensor object of the address of its structure, the offset in there of a word
+        of flags, and the flag; None if that is not found.
+    """
+    try:
+        plain, negated = _samples(torch)
+        samples = [*plain, *negated]
+        offsets = [_structure_offset(tensor) for tensor in samples]
+        if None in offsets or len(set(offsets)) != 1:
+            return None
+        found = []
+        for word in range(_LOOKED_WORDS):
+            flags = _common(_word(t._cdata, word) for t in negated)
+            for tensor in plain:
+                flags &= ~_word(tensor._cdata, word)
+            if flags:
+                found.append((word, flags))
+    except (AttributeError, RuntimeError, TypeError):  # a version of torch without one of these
+        return None
+    if len(found) != 1 or found[0][1].bit_count() != 1:
+        return None
+    ((word, flag),) = found
+    return int(offsets[0] or 0), 8 * word, flag
+
+
+def _samples(torch: Any) -> tuple[list[Any], list[Any]]:
+    """Return tensors of many kinds that are no negated views, and some that are."""
+    ones = [torch.ones(2 + i, dtype=kind) for i, kind in enumerate((torch.float32, torch.float16))]
+    large = torch.ones(3, 5, dtype=torch.complex64)
+    negated = [torch._neg_view(tensor) for tensor in ones]
+    negated += [large.conj().imag, torch._neg_view(large.real)[1:], torch._neg_view(ones[0])[:1]]
+    plain = [*ones, large, large.real, large.imag, large.conj(), ones[0][1:], ones[1].view(1, 3)]
+    plain += [tensor.detach() for tensor in ones]
+    plain += [torch.neg(tensor) for tensor in negated]
+    plain += [torch.ones(2, requires_grad=True), torch.ones(7, 1, dtype=torch.int32)]
+    return plain, negated
+
+
+def _structure_offset(tensor: Any) -> int | None:
+    """Return where in a tensor object the address of its structure is."""
+    for offset in range(_HEADER_BYTES, type(tensor).__basicsize__ - 7, 8):
+        if _word(id(tensor), offset // 8) == tensor._cdata:
+            return offset
+    return None
+
+
+def _common(words: Iterable[int]) -> int:
+    return functools.reduce(int.__and__, words)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flydsl.codegen.machine_code import MachineCode, MappedCode
-from flydsl.compiler.direct import Direct, make_direct
+from flydsl.compiler.direct import Direct, bind_template, make_direct
 from flydsl.compiler.dispatch import make_closure
 from flydsl.diagnostics import user_location
 from flydsl.errors import CompilerBug, FlyDSLError, UserValueError
@@ -15,6 +15,7 @@ from flydsl.runtime.abi import ABI_VERSION, DIMENSIONS, REFUSED, WANTS_EXTENTS, 
 
 if TYPE_CHECKING:
     from flydsl.compiler.artifact import Artifact
+    from flydsl.compiler.direct_template import Template
     from flydsl.plugins.payloads import ArgSpec
     from flydsl.runtime import DeviceRuntime, LoadedModule, Placement
     from flydsl.runtime.output import OutputChannel, OutputSite
@@ -123,6 +124,10 @@ class LoadedArtifact:
             implicit_stream=self._launcher.implicit_stream,
             check_static=check_static,
         )
+
+    def bound(self, template: Template, objects: Sequence[object]) -> Launch | None:
+        """Return the native closure of a template; see `flydsl.compiler.direct.bind_template`."""
+        return bind_template(template, objects, self._direct)
 
     def closures(
         self, specs: tuple[ArgSpec, ...], *, check_static: bool = True

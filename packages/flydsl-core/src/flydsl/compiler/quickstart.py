@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flydsl.caching import compiler_fingerprint, disk_cache, loaded_folders
 from flydsl.codegen.machine_code import MachineCode
 from flydsl.compiler.axes import alignment_of, unit_axis
+from flydsl.compiler.direct_template import Template, make_template
 from flydsl.compiler.dispatch import front_code
 from flydsl.compiler.exchange import exchanged
 from flydsl.compiler.loading import Launch, Launcher, LoadedArtifact
@@ -44,40 +45,6 @@ _ENVIRONMENT = ("FLYDSL_", "HIP_", "ROCM_", "ROCR_", "HSA_", "ARCH", "COMPILE_ON
 """Beginnings of the variables that may decide what is compiled and where it runs."""
 _WIDE = 2**31 - 1
 _SCALARS = (int, bool, float, type(None))
-
-
-class _Leaf(NamedTuple):
-    """Stands in for `ArgLeaf`."""
-
-    format: str
-    low: int | None
-    high: int | None
-
-
-class _Native(NamedTuple):
-    """Stands in for `NativeRead`, whose fields it has."""
-
-    kind: str
-    value: str
-    dtype: int
-    device: int
-    rank: int
-    alignment: int
-    unit: int
-    wide: tuple[int, ...]
-    sources: tuple[tuple[int, bool], ...]
-    type: type = object
-    function: int = 0
-
-
-class _Spec(NamedTuple):
-    """Stands in for `ArgSpec`."""
-
-    ir_type: str
-    leaves: tuple[_Leaf, ...]
-    native: _Native | None
-    static: object
-    parts: tuple[tuple[str, Any], ...] = ()
 
 
 class Start(NamedTuple):
@@ -116,7 +83,7 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None
         folders, fingerprint, *found = found
         if compiler_fingerprint(folders) != fingerprint:
             return None
-        dotted, state, device, name, kernels, stub, implicit, specs, front = found
+        dotted, state, device, name, kernels, stub, implicit, plan, front = found
         module, _, attribute = dotted.partition(":")
         runtime, loaded = getattr(importlib.import_module(module), attribute)(state, device)
         launcher = Launcher(name, kernels, MachineCode(*stub), implicit)
@@ -124,8 +91,9 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None
     except (ValueError, TypeError, LookupError, ImportError, AttributeError, FlyDSLError):
         # Another device, or a driver that is gone: the full way finds out and says so.
         return None
-    rebuilt = [_rebuilt(spec, value) for spec, value in zip(specs, values.values(), strict=True)]
-    return Start(artifact.direct(rebuilt), front, dependencies)
+    template = Template(*plan)
+    closure = artifact.bound(template, template.objects(tuple(values.values())))
+    return Start(closure, front, dependencies)
 
 
 def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: bool) -> None:
@@ -139,10 +107,10 @@ def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: b
     """
     placement = call.placement
     specs = list(call.specs.values())
-    readable = all(spec.native is not None or not spec.ir_type for spec in specs)
+    made = make_template(specs, implicit_stream=artifact.implicit_stream)
     options = call.options
     plain = not (options.dump_ir or options.debug_info or artifact.sites)
-    if placement is None or not readable or not plain or not settings.ENABLE_CACHE.get():
+    if placement is None or made is None or not plain or not settings.ENABLE_CACHE.get():
         return
     restart = placement.runtime.restart(artifact.code, placement.device)
     dependencies = function.dependencies().given(*_given(function, call.values))
@@ -160,7 +128,7 @@ def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: b
         artifact.kernels,
         stub,
         artifact.implicit_stream,
-        tuple(_plain(spec) for spec in specs),
+        tuple(made[0]),
         front_code(function.signature.parameters),
     )
     header = {"name": f"{function.name} (start)", "target": call.target.name}
@@ -202,6 +170,8 @@ def _key(
         dependencies.digest,
         dependencies.given_digest or "",
         environment_text(_ENVIRONMENT),
+        # Plans hold offsets in tensors of this version.
+        str(getattr(sys.modules.get("torch"), "__version__", "")),
     ]
     for parameter in function.signature.parameters:
         annotation = repr(parameter.annotation)
@@ -259,26 +229,3 @@ def _struct_text(name: str, value: Struct) -> str | None:
             return None
         parts.append(f"{field.name}:{field.kind!r}:{text}")
     return "\1".join(parts)
-
-
-def _plain(spec: Any) -> tuple[Any, ...]:
-    """Return a specification as values that `marshal` writes."""
-    native = spec.native
-    leaves = tuple((leaf.format, leaf.low, leaf.high) for leaf in spec.leaves)
-    parts = tuple((name, _plain(part)) for name, part in spec.parts)
-    if native is None or not spec.ir_type:
-        return "", leaves, None, parts
-    fields = _Native._fields[: -len(_Native._field_defaults)]
-    return spec.ir_type, leaves, tuple(getattr(native, field) for field in fields), parts
-
-
-def _rebuilt(plain: tuple[Any, ...], value: Any) -> _Spec:
-    ir_type, leaves, fields, parts = plain
-    native = None
-    if fields is not None:
-        seen = exchanged(value) if fields[0] == "tensor" else None
-        arguments: dict[str, Any] = dict(zip(_Native._fields, fields, strict=False))
-        function = 0 if seen is None else seen.function
-        native = _Native(**arguments, type=type(value), function=function)
-    held = tuple((name, _rebuilt(part, getattr(value, name))) for name, part in parts)
-    return _Spec(ir_type, tuple(_Leaf(*leaf) for leaf in leaves), native, value, held)

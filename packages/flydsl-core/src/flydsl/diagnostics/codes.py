@@ -195,6 +195,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U460": "a device assertion of a kernel failed",
         "FLY-U422": "a launcher that was only compiled is called",
         "FLY-U423": "a launcher computes a grid, block or shared memory that cannot be launched",
+        "FLY-U424": "a compiled function is called with another compile-time value",
         "FLY-U470": "a Config holds something that cannot be tuned or kept",
         "FLY-U471": "an argument cannot be saved while candidates are tried",
         "FLY-U472": "no configuration of a tuned launcher runs",

@@ -97,8 +97,9 @@ class NativeRead:
         value: For ``"attribute"`` its name; for ``"integer"`` and ``"float"`` the name of the
             attribute that holds it, or nothing; for ``"struct"`` the name of the attribute that
             holds a dictionary of the fields. For a tensor the name of a method that returns False
-            unless the memory holds other values than the tensor's, or nothing; a tensor with a unit
-            stride along more than one element is not asked.
+            unless the memory holds other values than the tensor's, or nothing.
+        flag: For a tensor, where that can be seen: the offset in the object of the address of a
+            structure (0 for none), the offset of a word in there, and its bits that must be unset.
         function: For a tensor, the address of ``dltensor_from_py_object_no_sync``.
         dtype, device: A ``DLDataType`` and a ``DLDevice`` as integers (little-endian).
         rank: Number of axes.
@@ -119,6 +120,7 @@ class NativeRead:
     unit: int = -1
     wide: tuple[int, ...] = ()
     sources: tuple[tuple[int, bool], ...] = ()
+    flag: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import struct
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import flydsl.expr as fx
@@ -17,6 +18,7 @@ from flydsl.compiler.arguments.structs import describe_struct
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.direct import Direct, make_direct
 from flydsl.compiler.dispatch import MISS, argument_format, make_closure
+from flydsl.compiler.exchange import negation_flag
 from flydsl.errors import UserTypeError
 from flydsl.expr import (
     Boolean,
@@ -176,7 +178,28 @@ def test_compile_time_values():
     native, python = both(specs, [5, tuple([1, 2]), 3])  # noqa: C409 - a new object
     assert native is None
     assert python == struct.pack("i", 3)
-    assert both(specs, ["x", None, 3], check_static=False)[0] == struct.pack("i", 3)
+
+
+def test_of_compiled_functions_only_other_compile_time_values_are_refused():
+    named = [("n", 5000, fx.Constexpr[int]), ("t", (1, 2), fx.Constexpr[tuple])]
+    named += [("f", 0.0, fx.Constexpr[float]), ("any", 7, None), ("none", None, None)]
+    known = [describe_static(*one) for one in named]
+    specs = [*known, describe_number(1, Int32)]
+    plain = [value for _, value, _ in named]
+    packed = struct.pack("i", 3)
+
+    def given(at, value):
+        values = [*plain[:at], value, *plain[at + 1 :], 3]
+        return both(specs, values, check_static=False)
+
+    fits = [(0, int("5000")), (0, None), (3, 7), (1, plain[1])]
+    assert all(given(*case) == (packed, packed) for case in fits)
+    # Only Python can tell these, which are equal or no values of the parameters.
+    slow = [(0, "x"), (0, 5000.0), (0, np.int32(5000)), (1, tuple([1, 2])), (2, float("0")), (2, 1)]  # noqa: C409
+    assert all(given(*case)[1] == packed for case in slow)
+    wrong = [(0, 5001), (0, 2**70), (0, np.int64(1)), (1, (1, 3)), (1, (1.0, 2)), (2, -0.0)]
+    wrong += [(3, None), (3, True), (3, "x"), (4, 0)]
+    assert all(given(*case) == (None, None) for case in wrong)
 
 
 def test_a_wrong_number_of_arguments_is_a_miss():
@@ -421,6 +444,8 @@ def test_tensors_without_memory_of_their_own_are_left_to_python():
         lambda z: z.imag.unsqueeze(-1)[:1],
         lambda z: z.imag.reshape(2, 2),
         lambda z: z.imag[3:].expand(4),
+        lambda z: z.imag.unflatten(0, (4, 1)),
+        lambda z: torch._neg_view(z.real.clone()) if z.is_conj() else z.real.clone(),
     ],
 )
 def test_negated_views_are_left_to_the_slow_path(view):
@@ -436,6 +461,59 @@ def test_negated_views_are_left_to_the_slow_path(view):
     assert padded([spec], native) == python
     with pytest.raises(UserTypeError, match="resolve_neg"):
         describe_tensor(negated)
+
+
+UNIT_STRIDE = {
+    "whole": lambda x: x,
+    "part": lambda x: x[1:],
+    "one": lambda x: x[:1],
+    "rows": lambda x: x.view(2, 8),
+    "parameter": torch.nn.Parameter,
+    "gradient": lambda x: x.requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("form", UNIT_STRIDE)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("found", [True, False])
+def test_negated_views_of_unit_stride_are_refused(monkeypatch, form, dtype, found):
+    if not found:  # a version of torch that shows it by a method only
+        monkeypatch.setattr("flydsl.compiler.arguments.tensors.negation_flag", lambda _: None)
+    plain = UNIT_STRIDE[form](torch.arange(16, dtype=dtype))
+    negated = torch._neg_view(torch.arange(16, dtype=dtype))
+    if form not in ("parameter", "gradient"):
+        negated = UNIT_STRIDE[form](negated)
+    assert negated.is_neg()
+    spec = describe_tensor(plain)
+    assert (spec.native.flag != (0, 0, 0)) is found
+    assert (spec.native.value == "is_neg") is not found
+    assert both([spec], [plain])[0] is not None
+    assert both([spec], [negated]) == (None, None)
+    resolved = UNIT_STRIDE[form](torch._neg_view(torch.arange(16, dtype=dtype)).resolve_neg())
+    assert both([spec], [resolved])[0] is not None
+
+
+def test_the_flag_of_negated_views_is_the_one_that_torch_asks():
+    offset, place, flag = negation_flag(torch)
+    draw = random.Random(3)
+    kinds = [torch.float32, torch.float16, torch.int64, torch.complex64]
+    for _ in range(200):
+        x = torch.ones(draw.randrange(1, 5), draw.randrange(1, 5), dtype=draw.choice(kinds))
+        for _ in range(draw.randrange(4)):
+            steps = [torch._neg_view, torch.t, torch.Tensor.detach, torch.clone, torch.conj]
+            steps += [lambda x: x[:1], lambda x: x.contiguous(), torch.neg]
+            x = draw.choice(steps)(x)
+        structure = ctypes.c_uint64.from_address(id(x) + offset).value
+        flags = ctypes.c_uint64.from_address(structure + place).value
+        assert bool(flags & flag) is x.is_neg()
+
+
+def test_an_unknown_torch_has_no_flag():
+    class Unknown:
+        def __getattr__(self, name):
+            raise AttributeError(name)
+
+    assert negation_flag(Unknown()) is None
 
 
 def test_tensors_whose_storage_was_freed_are_left_to_the_slow_path():

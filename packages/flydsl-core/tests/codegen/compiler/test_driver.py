@@ -373,6 +373,20 @@ def test_compiled_function_refuses_other_kinds_of_arguments():
         compiled(a, b, c)
 
 
+def test_compiled_function_refuses_other_compile_time_values():
+    a, b, c = vectors(32)
+    compiled = flyc.compile(make_add(), a, b, c, 32, 16)
+    for _ in range(2):
+        with pytest.raises(UserValueError, match="compiled for another 'block'") as caught:
+            compiled(a, b, c, 32, 32, None)
+        assert (caught.value.code, caught.value.allowed) == ("FLY-U424", "16")
+        assert not c.any()
+    for _ in range(2):
+        compiled(a, b, c, 32, 16, None)
+        compiled(a, b, c, 32, None, None)
+    np.testing.assert_array_equal(c, a + b)
+
+
 def test_compile_hints():
     add = make_add()
     a, b, c = vectors(8)

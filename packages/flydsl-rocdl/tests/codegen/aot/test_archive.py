@@ -78,6 +78,9 @@ def test_arguments_of_other_kinds_and_other_devices_are_refused(program):
     with config.scope(FLYDSL_TARGET="gfx942"):
         flyc.compile(aot_program.launch, a, 1, 1.0).save(program / "scale.fly")
     scale = flyc.load(program / "scale.fly")
+    for _ in range(2):
+        with pytest.raises(UserError, match="compiled for another 'block'"):
+            scale(a, 8, 3.0, 128)
     for arguments in (
         (a.astype(np.float64), 1, 1.0, 64),
         (a.reshape(2, 4), 1, 1.0, 64),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pickle
 import sys
@@ -150,6 +151,15 @@ class LoadedFunction:
         if len(args) != len(parameters):
             raise self._mismatch(args)
         specs = [_described(*pair) for pair in zip(parameters, args, strict=True)]
+        for parameter, spec, value in zip(parameters, specs, args, strict=True):
+            accepts: Any = spec.names.get("accepts")
+            if parameter.kind == "static" and not accepts(value):
+                raise UserValueError(
+                    f"{self.description.launcher} was compiled for another {parameter.name!r}",
+                    code="FLY-U424",
+                    value=value,
+                    allowed=parameter.static,
+                )
         if any(s.key != p.key for s, p in zip(specs, parameters, strict=True)):
             raise self._mismatch(args)
         devices = [spec.device for spec in specs if spec.device]
@@ -179,7 +189,25 @@ def _described(parameter: Parameter, value: object) -> ArgSpec:
     from flydsl.plugins.manager import plugin_manager
 
     if parameter.kind == "static":
-        return ArgSpec(parameter.key, "", static=value)
+        return _static(parameter, value)
     annotation: Any = getattr(fx, parameter.annotation) if parameter.annotation else None
     spec: ArgSpec = plugin_manager().hook.flydsl_argument(value=value, annotation=annotation)
     return spec
+
+
+def _static(parameter: Parameter, value: object) -> ArgSpec:
+    """Return the specification of a compile-time value, of which only the text is known."""
+    import ast
+
+    from flydsl.compiler.arguments.scalars import static_key
+
+    known = value
+    with contextlib.suppress(ValueError, SyntaxError):
+        known = ast.literal_eval(parameter.static)
+
+    def accepts(other: object) -> bool:
+        # Of another type, it only keeps the place.
+        same = known is not value and type(other) is type(known)
+        return not same or static_key(other) == static_key(known)
+
+    return ArgSpec(parameter.key, "", names={"static": known, "accepts": accepts}, static=known)

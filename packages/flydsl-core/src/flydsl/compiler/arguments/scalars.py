@@ -291,10 +291,27 @@ def describe_static(name: str, value: object, annotation: object) -> ArgSpec:
         guard = "type(v) is kind and v == static"
     else:
         guard = "type(v) is kind and static_key(v) == key"
+
+    def accepts(other: object) -> bool:
+        """Whether a function compiled for the value may be called with another one.
+
+        With an equal one, and with what is no value of the parameter: that only keeps its place.
+        """
+        try:
+            return describe_static(name, other, annotation).key == ("static", key)
+        except UserTypeError:
+            return True
+
     return ArgSpec(
         key=("static", key),
         ir_type="",
         guard=guard,
-        names={"kind": given, "static": value, "static_key": static_key, "key": key},
+        names={
+            "kind": given,
+            "static": value,
+            "static_key": static_key,
+            "key": key,
+            "accepts": accepts,
+        },
         static=value,
     )

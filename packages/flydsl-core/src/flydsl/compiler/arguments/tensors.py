@@ -15,7 +15,7 @@ from typing import Any
 from flydsl.compiler.arguments.dtypes import Element, element_of
 from flydsl.compiler.arguments.foreign import check_address, element_strides, is_foreign, view_of
 from flydsl.compiler.axes import MAX_ALIGNMENT, alignment_of, unit_axis
-from flydsl.compiler.exchange import exchanged
+from flydsl.compiler.exchange import exchanged, negation_flag
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
@@ -267,6 +267,8 @@ def _native(value: object, facts: _Facts, unit: int, wide: tuple[bool, ...]) -> 
     known = (facts.address, facts.shape, facts.strides)
     if seen is None or (seen.address, seen.shape, seen.strides) != known:
         return None
+    torch: Any = sys.modules["torch"] if library_of(value) == "torch" else None
+    flag = None if torch is None else negation_flag(torch)
     axes = range(len(wide))
     sources = [(axis, False) for axis in axes if not wide[axis]]
     sources += [(axis, False) for axis in axes if wide[axis]]
@@ -280,7 +282,8 @@ def _native(value: object, facts: _Facts, unit: int, wide: tuple[bool, ...]) -> 
         rank=len(wide),
         alignment=alignment_of(facts.address),
         unit=unit,
-        value="is_neg" if library_of(value) == "torch" else "",
+        value="is_neg" if torch is not None and flag is None else "",
+        flag=flag or (0, 0, 0),
         wide=tuple(axis for axis in axes if wide[axis]),
         sources=tuple(sources),
     )
