@@ -25,6 +25,7 @@ class DeviceFigures:
         simds: SIMDs of a compute unit.
         lds_bytes: Bytes of LDS per clock and compute unit.
         products: Products per clock and SIMD of 16-bit operands; twice for 8-bit ones.
+        lanes: Lanes of a vector instruction that a SIMD does in a clock.
         dies: Dies that have an L2 each and are dealt workgroups in turn.
         launch: Seconds between two launches of one stream.
         assumed: Whether it stands in for an unknown product.
@@ -36,6 +37,7 @@ class DeviceFigures:
     simds: int
     lds_bytes: int
     products: int
+    lanes: int
     dies: int = 1
     launch: float = 4e-6
     assumed: bool = False
@@ -43,11 +45,11 @@ class DeviceFigures:
 
 FIGURES: Mapping[str, DeviceFigures] = MappingProxyType(
     {
-        "cdna3": DeviceFigures(304, 2.1e9, 5.3e12, 4, 128, 256, dies=8),
-        "cdna4": DeviceFigures(256, 2.4e9, 8e12, 4, 256, 512, dies=8),
-        "rdna3": DeviceFigures(96, 2.5e9, 0.96e12, 2, 128, 128),
-        "rdna4": DeviceFigures(64, 2.97e9, 0.64e12, 2, 128, 256),
-        "cdna5": DeviceFigures(256, 2.4e9, 8e12, 4, 256, 512, assumed=True),
+        "cdna3": DeviceFigures(304, 2.1e9, 5.3e12, 4, 128, 256, 16, dies=8),
+        "cdna4": DeviceFigures(256, 2.4e9, 8e12, 4, 256, 512, 16, dies=8),
+        "rdna3": DeviceFigures(96, 2.5e9, 0.96e12, 2, 128, 128, 32),
+        "rdna4": DeviceFigures(64, 2.97e9, 0.64e12, 2, 128, 256, 32),
+        "cdna5": DeviceFigures(256, 2.4e9, 8e12, 4, 256, 512, 32, assumed=True),
     }
 )
 """By family of architectures."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["FORMATS", "OUTPUTS", "PACKED", "Format", "Packed"]
+__all__ = ["FORMATS", "OUTPUTS", "PACKED", "Format", "Packed", "Unpacking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +39,44 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class Unpacking:
+    """How packed elements become numbers of another type.
+
+    Attributes:
+        name: What `device.preshuffle.unpacking` calls it.
+        operations: Vector instructions for eight elements; from compiled kernels.
+    """
+
+    name: str
+    operations: int
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """One element type of weights that are unpacked in registers to numbers of A's type.
 
     Attributes:
         bits: Bits of an element in memory.
         order: The order that they have, of `flydsl_rocdl.kernels.preshuffle.LAYOUTS`.
-        becoming: By element type of A, what `device.preshuffle.unpacking` calls it.
+        becoming: By element type of A, how.
     """
 
     bits: int
     order: str
-    becoming: Mapping[str, str]
+    becoming: Mapping[str, Unpacking]
 
 
 PACKED: Mapping[str, Packed] = MappingProxyType(
     {
         "int4": Packed(
             4, "int4_packed",
-            MappingProxyType({"bfloat16": "bf16_int4", "float16": "fp16_int4", "int8": "int4"}),
+            MappingProxyType(
+                {
+                    "bfloat16": Unpacking("bf16_int4", 20),
+                    "float16": Unpacking("fp16_int4", 12),
+                    "int8": Unpacking("int4", 7),
+                }
+            ),
         )
     }
 )  # fmt: skip

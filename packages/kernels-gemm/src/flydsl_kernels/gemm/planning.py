@@ -53,10 +53,11 @@ WEIGHT_TILES = (
     (64, 64, 1, 4),
     (64, 128, 1, 4),
     (64, 256, 1, 4),
+    (128, 64, 1, 4),
     (128, 128, 1, 4),
     (128, 256, 1, 8),
 )
-"""The same for preshuffled weights, which every wave along M loads again."""
+"""The same for preshuffled weights, which every wave along M loads, and unpacks, again."""
 
 _ROWS = (128, 64, 256)
 """Bytes of a tile's row along k, the usual ones first."""
@@ -263,6 +264,11 @@ def _step_seconds(
     """Return the time of one tile along k on one compute unit, and what limits it."""
     size = FORMATS[problem.dtype].bytes
     products = config.tile_m * config.tile_n * config.tile_k / _rate(problem, device)
+    if problem.unpacking:
+        # Every wave unpacks its own columns, on units that multiply meanwhile or share the issue.
+        unpacked = config.tile_n * config.tile_k * config.waves_m
+        rate = 8 * device.lanes * device.simds * device.clock
+        products += unpacked * problem.unpacking.operations / rate
     row = config.tile_k * size
     read, written = config.tile_m * config.waves_n * row, config.tile_m * row
     past = config.tile_n * config.waves_m * config.tile_k * problem.b_bits // 8

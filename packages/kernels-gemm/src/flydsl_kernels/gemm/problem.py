@@ -7,7 +7,7 @@ from math import gcd
 
 from flydsl.errors import ConfigError
 from flydsl.ext.arguments import check_fields, element_type
-from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS, PACKED
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS, PACKED, Unpacking
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS as ORDERS
 
 __all__ = [
@@ -285,6 +285,12 @@ class GemmProblem:
         """Bits of an element of B in memory."""
         packed = PACKED.get(self.b_dtype)
         return packed.bits if packed else FORMATS[self.b_dtype].bytes * 8
+
+    @property
+    def unpacking(self) -> Unpacking | None:
+        """How elements of B become those of A's type; None where they are not packed."""
+        packed = PACKED.get(self.b_dtype)
+        return packed.becoming[self.dtype] if packed else None
 
     @property
     def multiplied(self) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.device_figures import figures_of
-from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS, PACKED
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
 from flydsl_kernels.gemm.plan import WEIGHTS, EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
 from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
@@ -102,9 +102,7 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
         transposing=not problem.b.k_major and _transposes(facts, core),
         near=_near(problem.b, problem.n, problem.k, size),
         order=order,
-        unpacking=PACKED[problem.b_dtype].becoming[problem.dtype]
-        if problem.b_dtype in PACKED
-        else "",
+        unpacking=problem.unpacking.name if problem.unpacking else "",
     )
     split = config.split_k > 1
     block = SCALE_BLOCK if problem.scaling.a == "block" else 0
@@ -271,11 +269,13 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
         if not (config.direct and operand.k_major)
     )
     if problem.b.order:
-        # All of a wave's weights of a tile; of A, those of the step in use and of the next one.
+        # All of a wave's weights of a tile; of A, those of the step in use and of the next one, or
+        # more where there are many and products wait for what is unpacked.
         steps = config.tile_k * size // core.step_bytes
         held = tiles_n * steps * core.reads * 4 * problem.b_bits // (8 * size)
-        unpacked = tiles_n * core.reads * 4 if problem.b_dtype in PACKED else 0
-        fragments = tiles_m * min(2, steps) * core.reads * 4 + held + unpacked
+        unpacked = tiles_n * core.reads * 4 if problem.unpacking else 0
+        ahead = 4 if problem.unpacking and steps > 8 else min(2, steps)
+        fragments = tiles_m * ahead * core.reads * 4 + held + unpacked
     blocks = sums if problem.scaling.a == "block" else 0
     return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD
 

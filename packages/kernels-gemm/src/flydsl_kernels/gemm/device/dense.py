@@ -107,8 +107,10 @@ def weighted(
         columns = [split_up(core, blocks.pieces(own, n)) for n in range(0, each, core.reads)]
         multiply_all(core, rows, columns, out)
         renewed += load_step(blocks, at, step)
-        # Loads stay in front of the next step's products, which cover their latency.
-        fx.rocdl.sched_barrier("valu", "salu", "ds")
+        # Loads stay in front of the next step's products, which cover their latency; so does what
+        # is unpacked, of which else all steps' would be in registers.
+        crossing = ("salu", "ds") if blocks.unpacking else ("valu", "salu", "ds")
+        fx.rocdl.sched_barrier(*crossing)
     return out, renewed
 
 
