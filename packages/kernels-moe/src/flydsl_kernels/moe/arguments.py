@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 
-__all__ = ["as_int32", "check_array", "check_rank", "check_written", "padded", "raw_bytes"]
+__all__ = ["check_array", "check_rank", "check_written", "padded", "raw_bytes"]
 
 
 def check_rank(array: Any, rank: int, what: str) -> None:
@@ -61,13 +61,6 @@ def check_written(
             allowed="elements adjacent in row-major order",
         )
     return found
-
-
-def as_int32(array: Any) -> Any:
-    """Return an array of integers or booleans as int32."""
-    if arrays.is_torch(array):
-        return array.int()
-    return array.astype("int32")
 
 
 def raw_bytes(array: Any, rows: int) -> Any:

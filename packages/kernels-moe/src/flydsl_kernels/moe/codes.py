@@ -20,6 +20,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-C978": "An operand of a grouped product is too large.",
         "FLY-C979": "Rows of this length are not quantised.",
         "FLY-U970": "An array has another number of axes than the operation needs.",
+        "FLY-U972": "A gradient is asked for that mixtures of experts do not have.",
         "FLY-U971": "An array to write to does not have adjacent elements.",
     }
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import as_flag, as_text, check_arrays, check_fields, element_type
 from flydsl_kernels.moe.arguments import padded
 from flydsl_kernels.moe.formats import FORMATS, Format
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight, preshuffle_b
@@ -39,6 +41,9 @@ class ExpertWeights:
     group: int = 128
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        _check_format(self.format)
+        check_arrays({"weight": self.weight.data}, scales=self.scales)
         numbers = FORMATS[self.format]
         if self.weight.layout != numbers.layout or self.weight.dtype not in numbers.weights:
             raise ConfigError(
@@ -46,9 +51,9 @@ class ExpertWeights:
                 value=(self.weight.layout, self.weight.dtype),
                 allowed=f"{numbers.layout} of {', '.join(numbers.weights)}",
             )  # fmt: skip
-        if self.weight.batch is None or self.weight.n % self.halves or self.rows % numbers.rows:
+        if not self.weight.batch or self.weight.n % self.halves or self.rows % numbers.rows:
             raise ConfigError(
-                "weights of experts are a stack of matrices of whole blocks of rows",
+                "weights of experts are a stack of one or more matrices of whole blocks of rows",
                 code="FLY-C975", value=(self.weight.batch, self.weight.n),
                 allowed=f"multiples of {self.halves * numbers.rows} rows",
             )  # fmt: skip
@@ -85,6 +90,13 @@ class ExpertWeights:
         return FORMATS[self.format]
 
 
+def _check_format(name: str) -> None:
+    """Raise ConfigError unless there is a format of this name."""
+    if as_text(name, "format") not in FORMATS:
+        raise ConfigError("there is no such format", code="FLY-C975", value=name,
+                          allowed=", ".join(FORMATS))  # fmt: skip
+
+
 def _columns(numbers: Format) -> int:
     """Return what the columns of weights are padded to a multiple of."""
     return 256 if numbers.w_scale == "mx" else numbers.tile_k
@@ -100,8 +112,9 @@ def _halved(array: Any, halves: int) -> Any:
                           *array.shape[2:]))  # fmt: skip
 
 
+@at_user_line()
 def prepare_experts(
-    w: Any, *, format: str, gated: bool = False, scales: Any = None, dtype: str | None = None
+    w: Any, *, format: str, gated: bool = False, scales: Any = None, dtype: Any = None
 ) -> ExpertWeights:  # fmt: skip
     """Rearrange the weights of experts once for the grouped products.
 
@@ -114,20 +127,22 @@ def prepare_experts(
         scales: What the weights are multiplied by: (E, N) float32 for ``fp8``, ``int8`` and
             ``int8_int4``; (E, N / 128, K / 128) float32 for ``fp8_block``, rounded up; (E, N, K /
             group) float32 for ``bf16_int4``; (E, N, K / 32) E8M0 bytes for the formats with mxfp4.
-        dtype: Element type of the weights where the array's own says less.
+        dtype: Element type of the weights where the array's own says less, by name or as NumPy or
+            PyTorch have it.
 
     Raises:
         ConfigError: An unknown format; weights or scales that do not fit it.
     """
-    if format not in FORMATS:
-        raise ConfigError("there is no such format", code="FLY-C975", value=format,
-                          allowed=", ".join(FORMATS))  # fmt: skip
+    check_arrays({"w": w}, scales=scales)
+    _check_format(format)
+    gated = as_flag(gated, "gated")
+    dtype = None if dtype is None else element_type(dtype, "dtype")
     numbers = FORMATS[format]
     halves = 2 if gated else 1
     packed = 2 if numbers.layout == "fp4_16lane" else 1
-    if w.ndim != 3 or int(w.shape[1]) % halves or not w.shape[1] or not w.shape[2]:
+    if w.ndim != 3 or 0 in w.shape or int(w.shape[1]) % halves:
         raise ConfigError("weights are (E, N, K), with gates of an even N", code="FLY-C975",
-                          value=tuple(w.shape))  # fmt: skip
+                          value=tuple(w.shape), allowed="from one expert on")  # fmt: skip
     channels, k = int(w.shape[1]) // halves, int(w.shape[2]) * packed
     _check_scales(scales, numbers, (int(w.shape[0]), int(w.shape[1]), k), channels, gated)
     rows, columns = _round_up(channels, numbers.rows), _round_up(k, _columns(numbers))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import is_number
 from flydsl_kernels.moe.formats import FORMATS, Format
 
 __all__ = ["Activation", "GemmPlan"]
@@ -34,12 +35,12 @@ class Activation:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.name not in ACTIVATIONS:
+        if not isinstance(self.name, str) or self.name not in ACTIVATIONS:  # type: ignore[redundant-expr]
             raise ConfigError("there is no such activation of gates", code="FLY-C975",
                               value=self.name, allowed=", ".join(ACTIVATIONS))  # fmt: skip
         for name, value in (("limit", self.limit), ("alpha", self.alpha), ("offset", self.offset)):
             absent = name == "limit" and value is None
-            if not absent and not (isinstance(value, (int, float)) and isfinite(value)):
+            if not absent and not (is_number(value) and isfinite(value or 0.0)):
                 raise ConfigError(f"the {name} of an activation is no finite number",
                                   code="FLY-C975", value=value,
                                   allowed="finite numbers")  # fmt: skip

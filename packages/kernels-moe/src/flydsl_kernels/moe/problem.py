@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import check_fields
 
 __all__ = ["MAX_EXPERTS", "MAX_SLOTS", "MAX_TOKENS", "GatingProblem", "SortProblem", "refuse"]
 
@@ -24,8 +25,8 @@ def refuse(message: str, code: str, value: object, allowed: str, hint: str = "")
     raise ConfigError(message, code=code, value=value, allowed=allowed, hint=hint)
 
 
-def _within(value: object, low: int, high: int, what: str, code: str) -> None:
-    if not isinstance(value, int) or not low <= value <= high:
+def _within(value: int, low: int, high: int, what: str, code: str) -> None:
+    if not low <= value <= high:
         refuse(f"{what} is out of range", code, value, f"{low} to {high}")
 
 
@@ -61,6 +62,7 @@ class GatingProblem:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _within(self.tokens, 0, (1 << 31) - 1, "the number of tokens", "FLY-C970")
         _within(self.experts, 1, MAX_EXPERTS, "the number of experts", "FLY-C971")
         if self.dtype not in LOGIT_TYPES:
@@ -69,16 +71,13 @@ class GatingProblem:
         if self.scoring not in SCORINGS:
             refuse("gating does not know this scoring", "FLY-C972", self.scoring,
                    ", ".join(SCORINGS))  # fmt: skip
-        groups: object = self.groups  # the annotation is a promise of the caller
-        divides = isinstance(groups, int) and 1 <= groups <= MAX_GROUPS
-        if not divides or self.experts % self.groups:
+        if not 1 <= self.groups <= MAX_GROUPS or self.experts % self.groups:
             refuse("the groups do not divide the experts", "FLY-C973", self.groups,
                    f"a divisor of {self.experts}, up to {MAX_GROUPS}")  # fmt: skip
         _within(self.top_groups, 1, self.groups, "the number of groups chosen", "FLY-C973")
         most = min(MAX_CHOSEN, self.top_groups * (self.experts // self.groups))
         _within(self.chosen, 1, most, "the number of experts chosen", "FLY-C971")
-        scale: object = self.scale
-        if not isinstance(scale, (int, float)) or not math.isfinite(scale):
+        if not math.isfinite(self.scale):
             refuse("the factor of the weights is not finite", "FLY-C972", self.scale,
                    "a finite number")  # fmt: skip
 
@@ -103,6 +102,7 @@ class SortProblem:
     unit: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _within(self.tokens, 0, MAX_TOKENS, "the number of tokens", "FLY-C970")
         _within(self.slots, 1, MAX_SLOTS, "the number of experts per token", "FLY-C971")
         _within(self.experts, 1, MAX_EXPERTS, "the number of experts", "FLY-C971")

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flydsl.errors import ConfigError
+from flydsl.diagnostics import at_user_line
+from flydsl.errors import ConfigError, UserTypeError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import as_integer, as_text, check_results_apart, through_pytorch
 from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.formats import FORMATS
@@ -40,12 +42,13 @@ _FORMATS = {"bf16": "bf16", "f16": "f16", "fp16": "f16", "fp8": "fp8", "int8": "
 
 
 def _chosen(name: str, table: dict[str, str], what: str) -> str:
-    if name not in table:
+    if as_text(name, what) not in table:
         raise ConfigError(f"there is no such {what}", code="FLY-C975", value=name,
                           allowed=", ".join(table))  # fmt: skip
     return table[name]
 
 
+@at_user_line()
 def build_topk_gating_softmax_module(
     num_experts: int, topk: int, dtype_str: str = "f32", renormalize: bool = True
 ) -> Launch:
@@ -63,7 +66,12 @@ def build_topk_gating_softmax_module(
         gating: Any, weights: Any, ids: Any, token_expert: Any = None, num_tokens: Any = None,
         stream: Any = None,
     ) -> None:  # fmt: skip
-        tokens = int(gating.shape[0]) if num_tokens is None else int(num_tokens)
+        through_pytorch(
+            False, {"gating": gating, "weights": weights, "ids": ids}, token_expert=token_expert
+        )
+        check_rank(gating, 2, "gating")
+        tokens = int(gating.shape[0])
+        tokens = tokens if num_tokens is None else as_integer(num_tokens, "num_tokens")
         check_array(gating, (gating.shape[0], num_experts), (dtype,), gating, "gating")
         problem = GatingProblem(tokens, num_experts, topk, dtype, renormalise=renormalize)
         out = weights[:tokens], ids[:tokens]
@@ -73,6 +81,7 @@ def build_topk_gating_softmax_module(
     return launch
 
 
+@at_user_line()
 def moe_sorting_flydsl(
     topk_ids: Any, topk_weights: Any, sorted_ids: Any, sorted_weights: Any, sorted_expert_ids: Any,
     num_valid_ids: Any, moe_buf: Any, num_experts: int, *, unit_size: int = 32,
@@ -97,13 +106,22 @@ def moe_sorting_flydsl(
     Raises:
         ConfigError: A size is out of range, or an array too short.
     """
+    written = {
+        "sorted_ids": sorted_ids, "sorted_weights": sorted_weights,
+        "sorted_expert_ids": sorted_expert_ids, "num_valid_ids": num_valid_ids,
+    }  # fmt: skip
+    through_pytorch(
+        False, {"topk_ids": topk_ids, "topk_weights": topk_weights, **written}, moe_buf=moe_buf,
+        expert_mask=expert_mask, num_local_tokens=num_local_tokens,
+    )  # fmt: skip
     check_rank(topk_ids, 2, "topk_ids")
     tokens, slots = (int(extent) for extent in topk_ids.shape)
     problem = SortProblem(tokens, slots, num_experts, unit_size)
     for array, least in ((sorted_ids, problem.capacity), (sorted_expert_ids, problem.blocks)):
-        if int(array.shape[0]) < least:
+        if array.ndim != 1 or int(array.shape[0]) < least:
             raise ConfigError("an array for the sorted order is too short", code="FLY-C974",
-                              value=int(array.shape[0]), allowed=f"at least {least}")  # fmt: skip
+                              value=tuple(array.shape), allowed=f"at least ({least},)")  # fmt: skip
+    check_results_apart(**written, moe_buf=moe_buf)
     length, blocks = (int(sorted_ids.shape[0]),), (int(sorted_expert_ids.shape[0]),)
     outputs = (
         check_written(sorted_ids, length, ("int32",), topk_ids, "sorted_ids"),
@@ -129,6 +147,8 @@ class _Grouped:
     def __init__(
         self, product: Product, extents: tuple[int, int], slots: int, unit: int, formats: Any
     ) -> None:
+        extents = (as_integer(extents[0], "channels"), as_integer(extents[1], "columns"))
+        slots, unit = as_integer(slots, "topk"), as_integer(unit, "tile_m")
         self.product = product
         self.extents = extents
         self.slots = slots
@@ -154,7 +174,20 @@ class _Grouped:
                 num_valid_ids, tokens, and then extents that the configuration has already.
             stream: Where to launch.
         """
+        if len(others) < 7:
+            raise UserTypeError(
+                "the launcher needs more arguments", code="FLY-U549", value=3 + len(others),
+                allowed="out, x, w, scale_x, scale_w, sorted_ids, sorted_expert_ids, "
+                "sorted_weights, num_valid_ids, tokens",
+            )  # fmt: skip
         scale_x, scale_w, sorted_ids, sorted_expert_ids, sorted_weights, valid, tokens = others[:7]
+        through_pytorch(
+            False,
+            {"x": x, "out": out, "w": w, "sorted_ids": sorted_ids, "num_valid_ids": valid,
+             "sorted_expert_ids": sorted_expert_ids, "sorted_weights": sorted_weights},
+            scale_x=scale_x, scale_w=scale_w,
+        )  # fmt: skip
+        tokens = as_integer(tokens, "tokens")
         channels, k = self.extents
         gated = self.product.activation is not None
         numbers = FORMATS[self.format]
@@ -165,8 +198,8 @@ class _Grouped:
         scales = None if scale_w is None else scale_w.reshape(self.experts, n)
         layer = ExpertWeights(weight, scales, self.format, channels, k, gated)
         order = Sorting(sorted_ids, sorted_weights, sorted_expert_ids, valid, None,
-                        int(tokens), self.slots, self.experts, self.unit)  # fmt: skip
-        rows = int(tokens) * (1 if self.product.atomic else self.slots)
+                        tokens, self.slots, self.experts, self.unit)  # fmt: skip
+        rows = tokens * (1 if self.product.atomic else self.slots)
         result = check_written(
             out.reshape(rows, channels), (rows, channels), (self.dtype,), x, "out"
         )
@@ -175,6 +208,7 @@ class _Grouped:
         run_product(rows_x, a, layer, order, self.product, result, stream)
 
 
+@at_user_line()
 def compile_moe_gemm1(
     *, model_dim: int, inter_dim: int, experts: int, topk: int, tile_m: int, tile_n: int,
     tile_k: int = 128, doweight_stage1: bool = False, out_dtype: str = "f16", in_dtype: str = "fp8",
@@ -209,6 +243,7 @@ def compile_moe_gemm1(
     return _Grouped(product, (inter_dim, model_dim), topk, tile_m, (numbers, experts, dtype))
 
 
+@at_user_line()
 def compile_moe_gemm2(
     *, model_dim: int, inter_dim: int, experts: int, topk: int, tile_m: int, tile_n: int,
     tile_k: int = 128, doweight_stage2: bool = True, out_dtype: str = "f32", in_dtype: str = "fp8",
@@ -233,12 +268,13 @@ def compile_moe_gemm2(
 
 
 def _tiles(tile_n: int) -> int:
-    if tile_n not in (64, 128, 256):
+    if as_integer(tile_n, "tile_n") not in (64, 128, 256):
         raise ConfigError("grouped products have no tiles of this many channels", code="FLY-C974",
                           value=tile_n, allowed="64, 128, 256")  # fmt: skip
     return tile_n // 64
 
 
+@at_user_line()
 def compile_moe_reduction(
     *, topk: int, model_dim: int, dtype_str: str = "f16", use_mask: bool = False,
     num_experts: int = 0, out_dtype_str: str | None = None,
@@ -257,7 +293,10 @@ def compile_moe_reduction(
     def launch(
         x: Any, out: Any, ids: Any = None, tokens: Any = None, stream: Any = None
     ) -> None:  # fmt: skip
-        count = int(x.shape[0]) if tokens is None else int(tokens)
+        needed = {"x": x, "out": out, "ids": ids} if use_mask else {"x": x, "out": out}
+        through_pytorch(False, needed)
+        check_rank(x, 3, "x")
+        count = int(x.shape[0]) if tokens is None else as_integer(tokens, "tokens")
         rows = check_array(x[:count], (count, topk, model_dim), (dtype,), x, "x")
         check_written(out[:count], (count, model_dim), (wanted,), x, "out")
         places = None

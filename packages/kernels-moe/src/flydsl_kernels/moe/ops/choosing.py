@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_results_apart
 from flydsl_kernels.moe.arguments import check_array, check_written
 from flydsl_kernels.moe.problem import GatingProblem
 from flydsl_kernels.moe.selection import select_gating
@@ -31,10 +32,12 @@ def gate(
     from flydsl_kernels.moe.device.gating import launch_gating
 
     shape = (problem.tokens, problem.chosen)
+    logits, bias = arrays.apart_from((*(out or ()), places), logits, bias)
     if out is None:
         out = arrays.empty(shape, "float32", logits), arrays.empty(shape, "int32", logits)
     weights = check_written(out[0], shape, ("float32",), logits, "weights")
     ids = check_written(out[1], shape, ("int32",), logits, "ids")
+    check_results_apart(weights=weights, ids=ids)
     if bias is not None:
         bias = check_array(bias, (problem.experts,), ("float32",), logits, "bias")
     if problem.tokens:
@@ -44,6 +47,7 @@ def gate(
         given = places is not None
         if given:
             places = check_written(places, shape, ("int32",), logits, "token_expert")
+            check_results_apart(weights=weights, ids=ids, token_expert=places)
         some = weights if bias is None else bias
         launch_gating(logits, some, weights, ids, places if given else ids, plan, given, stream)
     return weights, ids

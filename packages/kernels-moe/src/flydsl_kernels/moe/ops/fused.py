@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import as_pair, through_pytorch
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.experts import ExpertWeights
-from flydsl_kernels.moe.ops.compiled import compiling
 from flydsl_kernels.moe.ops.grouped import UNITS
 from flydsl_kernels.moe.ops.layer import FusedOptions, run_fused
 from flydsl_kernels.moe.plans import Activation
@@ -18,6 +19,7 @@ __all__ = ["fused_moe"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def fused_moe(
     x: Any,
     w1: ExpertWeights,
@@ -64,17 +66,23 @@ def fused_moe(
         ConfigError: Formats or sizes that do not fit, or that the architecture does not have.
         UserError: Arguments of other libraries, shapes or types than these.
     """
-    arrays.is_torch(x)
+    _check_kinds(w1, w2, activation, unit)
+    smooth = as_pair(smooth, "smooth")
+    needed = {
+        "x": x, "w1": w1.weight.data, "w2": w2.weight.data, "topk_weights": topk_weights,
+        "topk_ids": topk_ids,
+    }  # fmt: skip
+    optional = {"expert_mask": expert_mask, "smooth[0]": smooth[0], "smooth[1]": smooth[1]}
+    traced = through_pytorch(out is None, needed, **optional, out=out)
     check_rank(x, 2, "x")
     arrays.check_dtype(x, ("float32", "float16", "bfloat16"), "x")
     check_rank(topk_ids, 2, "topk_ids")
-    _check_kinds(w1, w2, activation, unit)
     _check_layers(x, w1, w2, topk_ids)
     if any(item is not None for item in smooth) and expert_mask is not None:
         raise ConfigError("smoothing factors are those of all experts", code="FLY-C975",
                           value="expert_mask", allowed="None")  # fmt: skip
     options = FusedOptions(activation or Activation(), early_weights, atomic, unit)
-    if out is None and compiling(x):
+    if traced:
         from flydsl_kernels.moe.ops.operators import fused_operator_call
 
         return fused_operator_call(x, (w1, w2), (topk_weights, topk_ids, expert_mask), smooth,

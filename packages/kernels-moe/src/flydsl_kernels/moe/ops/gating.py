@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
+from flydsl.ext.arguments import as_pair, through_pytorch
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.ops.choosing import gate
-from flydsl_kernels.moe.ops.compiled import compiling
 from flydsl_kernels.moe.problem import GatingProblem
 
 __all__ = ["topk_gating"]
@@ -15,6 +16,7 @@ __all__ = ["topk_gating"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
+@at_user_line()
 def topk_gating(
     logits: Any,
     k: int,
@@ -57,18 +59,22 @@ def topk_gating(
         ConfigError: A size or option is out of range.
         UserError: Arguments of other libraries, shapes or types than these.
     """
-    arrays.is_torch(logits)
+    weights, ids = (None, None) if out is None else as_pair(out, "out")
+    traced = through_pytorch(
+        out is None and stream is None, {"logits": logits}, bias=bias, weights=weights, ids=ids
+    )
+    groups = as_pair(groups, "groups")
     check_rank(logits, 2, "logits")
     tokens, experts = (int(extent) for extent in logits.shape)
     problem = GatingProblem(
         tokens, experts, k, arrays.dtype_name(logits), scoring, renormalise, bias is not None,
         *groups, scale,
     )  # fmt: skip
-    if out is None and stream is None and compiling(logits):
+    if traced:
         from flydsl_kernels.moe.ops.operators import gating_operator
 
         weights, ids = gating_operator(
-            logits, bias, k, scoring, renormalise, list(groups), float(scale)
+            logits, bias, problem.chosen, scoring, renormalise, list(groups), problem.scale
         )
         return weights, ids
-    return gate(logits, bias, problem, out, stream)
+    return gate(logits, bias, problem, None if out is None else (weights, ids), stream)

@@ -7,6 +7,7 @@ from typing import Any
 
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_fields
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops import grouped
 from flydsl_kernels.moe.ops.products import moe_gemm1, moe_gemm2
@@ -35,6 +36,9 @@ class FusedOptions:
     early_weights: bool = False
     atomic: bool = False
     unit: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def unit_for(pairs: int, experts: int) -> int:
@@ -94,7 +98,9 @@ def run_fused(
         out: Where to write, or None.
     """
     first, second = experts
-    weights, ids, mask = routing
+    x, *routes = arrays.apart_from((out,), x, *routing, *smooth)
+    weights, ids, mask, *factors = routes
+    smooth = (factors[0], factors[1])
     slots = int(ids.shape[1])
     most = tokens_at_once(experts, slots)
     if int(x.shape[0]) > most:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import (
+    as_flag,
+    check_instance,
+    check_no_gradient,
+    element_type,
+    through_pytorch,
+)
 from flydsl_kernels.moe.arguments import check_written
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.grouped import Product, run_product
@@ -20,9 +28,20 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 OUTPUTS = ("bfloat16", "float16", "float32")
 
 
-def result_type(x: Any, wanted: str | None) -> str:
+def _check(x: Any, what: str, weights: Any, sorting: Any, scales: Any, out: Any) -> tuple[Any, Any]:
+    """Check the arguments that both products have, and return rows and scales apart from `out`."""
+    check_instance(weights, ExpertWeights, "weights", "prepare_experts makes them")
+    check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
+    needed = {what: x, "weights": weights.weight.data, "sorting": sorting.ids}
+    through_pytorch(False, needed, out=out, **{f"{what}_scales": scales})
+    check_no_gradient("products of experts", "FLY-U972", **{what: x})
+    return arrays.apart_from((out,), x, scales)
+
+
+def result_type(x: Any, wanted: Any) -> str:
     """Return the element type of a product: as asked for, that of 16-bit activations, or bf16."""
     own = arrays.dtype_name(x)
+    wanted = None if wanted is None else element_type(wanted, "dtype")
     kind = wanted or (own if own in OUTPUTS else "bfloat16")
     if kind not in OUTPUTS:
         raise ConfigError("products are not written in this type", code="FLY-C977", value=kind,
@@ -44,6 +63,7 @@ def blocks_of_channels(weights: ExpertWeights, unit: int) -> int:
     return most
 
 
+@at_user_line()
 def moe_gemm1(
     x: Any,
     weights: ExpertWeights,
@@ -53,7 +73,7 @@ def moe_gemm1(
     activation: Activation | None = None,
     weighted: bool = False,
     by_slot: bool = False,
-    dtype: str | None = None,
+    dtype: Any = None,
     out: Any = None,
     stream: Any = None,
 ) -> Any:
@@ -68,8 +88,8 @@ def moe_gemm1(
         activation: Of the gates; default: SiLU.
         weighted: Multiply the results by the weights of the pairs.
         by_slot: Whether every pair has a row of its own.
-        dtype: Element type of the result: bfloat16, float16 or float32; default: that of 16-bit
-            activations, else bfloat16.
+        dtype: Element type of the result, by name or as NumPy or PyTorch have it: bfloat16,
+            float16 or float32; default: that of 16-bit activations, else bfloat16.
         out: Where to write; default: a new array.
         stream: Where to launch; default: the current stream.
 
@@ -81,6 +101,10 @@ def moe_gemm1(
         ConfigError: Formats or sizes that do not fit, or that the architecture does not have.
         UserError: Arguments of other libraries, shapes or types than these.
     """
+    x, x_scales = _check(x, "x", weights, sorting, x_scales, out)
+    weighted, by_slot = as_flag(weighted, "weighted"), as_flag(by_slot, "by_slot")
+    if activation is not None:
+        check_instance(activation, Activation, "activation")
     shape = sorting.tokens, sorting.slots, weights.channels
     kind = result_type(x, dtype)
     result = arrays.empty(shape, kind, x) if out is None else out
@@ -93,6 +117,7 @@ def moe_gemm1(
     return result
 
 
+@at_user_line()
 def moe_gemm2(
     h: Any,
     weights: ExpertWeights,
@@ -102,7 +127,7 @@ def moe_gemm2(
     weighted: bool = True,
     atomic: bool = False,
     reduce: bool = True,
-    dtype: str | None = None,
+    dtype: Any = None,
     out: Any = None,
     stream: Any = None,
 ) -> Any:
@@ -129,6 +154,9 @@ def moe_gemm2(
         ConfigError: Formats or sizes that do not fit, or that the architecture does not have.
         UserError: Arguments of other libraries, shapes or types than these.
     """
+    h, h_scales = _check(h, "h", weights, sorting, h_scales, out)
+    weighted, atomic = as_flag(weighted, "weighted"), as_flag(atomic, "atomic")
+    reduce = as_flag(reduce, "reduce")
     tokens, slots, channels = sorting.tokens, sorting.slots, weights.channels
     if tuple(h.shape[:-1]) not in ((tokens, slots), (tokens * slots,)):
         arrays.check_shape(h, (tokens, slots, h.shape[-1]), "h")

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import (
+    as_flag,
+    as_text,
+    check_no_gradient,
+    element_type,
+    through_pytorch,
+)
 from flydsl_kernels.moe.arguments import check_array, check_rank
 from flydsl_kernels.moe.formats import FORMATS
 from flydsl_kernels.moe.selection import QuantPlan
@@ -18,11 +26,12 @@ LIMITS = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "floa
 ROW_TYPES = ("float32", "float16", "bfloat16")
 
 
+@at_user_line()
 def moe_quantise(
     x: Any,
     *,
     format: str,
-    dtype: str = "float8_e4m3fn",
+    dtype: Any = "float8_e4m3fn",
     ids: Any = None,
     smooth: Any = None,
     by_slot: bool = False,
@@ -37,7 +46,8 @@ def moe_quantise(
     Args:
         x: (R, C) float32, float16 or bfloat16.
         format: A format with scales of the activations.
-        dtype: Type for the formats of 8-bit floats, ``float8_e4m3fn`` or ``float8_e4m3fnuz``.
+        dtype: Type for the formats of 8-bit floats, by name or as NumPy or PyTorch have it:
+            ``float8_e4m3fn`` or ``float8_e4m3fnuz``.
         ids: (T, k) int32; with `smooth`, the expert of each row.
         smooth: (E, C) float32 factors of the columns, per expert.
         by_slot: `x` has the rows of tokens; the result those of slot * T + token.
@@ -51,9 +61,12 @@ def moe_quantise(
         ConfigError: The format has no such scales, or does not take this number of columns.
         UserError: Arguments of other libraries, shapes or types than these.
     """
-    arrays.is_torch(x)
+    needed = {"x": x} if smooth is None else {"x": x, "ids": ids, "smooth": smooth}
+    through_pytorch(False, needed)
+    check_no_gradient("quantised activations", "FLY-U972", x=x, smooth=smooth)
+    by_slot, dtype = as_flag(by_slot, "by_slot"), element_type(dtype, "dtype")
     check_rank(x, 2, "x")
-    numbers = FORMATS.get(format)
+    numbers = FORMATS.get(as_text(format, "format"))
     if numbers is None or numbers.a_scale == "none":
         known = ", ".join(name for name, item in FORMATS.items() if item.a_scale != "none")
         raise ConfigError("activations of this format are not quantised", code="FLY-C975",
@@ -77,6 +90,7 @@ def moe_quantise(
         pairs = tokens * slots
         ids = check_array(ids, (tokens, slots), ("int32",), x, "ids")
         check_array(x, (tokens if by_slot else pairs, columns), ROW_TYPES, x, "x")
+        check_rank(smooth, 2, "smooth")
         smooth = check_array(smooth, (int(smooth.shape[0]), columns), ("float32",), x, "smooth")
     plan = QuantPlan(kind, LIMITS[kind], 8 if columns % 8 == 0 else 1, group, smooth is not None,
                      by_slot)  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_instance, check_no_gradient, through_pytorch
 from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
 from flydsl_kernels.moe.ops.sorting import Sorting
 from flydsl_kernels.moe.selection import RowsPlan
@@ -28,6 +30,7 @@ def permute(x: Any, ids: Any, out: Any, stream: Any = None) -> None:
         launch_permute(x, ids, out, RowsPlan(VECTOR_BYTES // x.itemsize), stream)
 
 
+@at_user_line()
 def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None) -> Any:
     """Copy rows of tokens to the order of their experts.
 
@@ -43,7 +46,11 @@ def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None
     Raises:
         UserError: Arguments of other libraries, shapes or types than these.
     """
+    check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
+    through_pytorch(False, {"x": x, "sorting": sorting.ids}, out=out)
+    check_no_gradient("rows in the order of experts", "FLY-U972", x=x)
     check_rank(x, 2, "x")
+    (x,) = arrays.apart_from((out,), x)
     x = check_array(x, (sorting.tokens, x.shape[1]), COPIED_TYPES, sorting.ids, "x")
     shape, dtype = (int(sorting.ids.shape[0]), int(x.shape[1])), arrays.dtype_name(x)
     result = arrays.empty(shape, dtype, x) if out is None else out
@@ -77,6 +84,7 @@ def sum_rows(
     launch_combine(x, some, some if weights is None else weights, out, slots, plan, stream)
 
 
+@at_user_line()
 def moe_unpermute(
     rows: Any, sorting: Sorting, weights: Any = None, *, out: Any = None, stream: Any = None
 ) -> Any:
@@ -95,12 +103,16 @@ def moe_unpermute(
     Raises:
         UserError: Arguments of other libraries, shapes or types than these.
     """
+    check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
+    through_pytorch(False, {"rows": rows, "sorting": sorting.ids}, weights=weights, out=out)
+    check_no_gradient("sums of rows of experts", "FLY-U972", rows=rows, weights=weights)
     check_rank(rows, 2, "rows")
     shape = (int(sorting.ids.shape[0]), int(rows.shape[1]))
     rows = check_array(rows, shape, ROW_TYPES, sorting.ids, "rows")
     return _summed(rows, sorting.places, weights, out, True, stream)
 
 
+@at_user_line()
 def moe_reduce(
     rows: Any, places: Any = None, weights: Any = None, *, out: Any = None, stream: Any = None
 ) -> Any:
@@ -120,7 +132,14 @@ def moe_reduce(
     Raises:
         UserError: Arguments of other libraries, shapes or types than these.
     """
+    new = out is None and stream is None
+    traced = through_pytorch(new, {"rows": rows}, places=places, weights=weights, out=out)
+    check_no_gradient("sums of rows of experts", "FLY-U972", rows=rows, weights=weights)
     check_rank(rows, 3, "rows")
+    if traced:
+        from flydsl_kernels.moe.ops.operators import reduce_operator
+
+        return reduce_operator(rows, places, weights)
     tokens, slots, columns = (int(extent) for extent in rows.shape)
     rows = check_array(rows, (tokens, slots, columns), ROW_TYPES, rows, "rows")
     if places is not None:
@@ -138,6 +157,7 @@ def _summed(
     if pairs is None:
         pairs = tuple(int(extent) for extent in places.shape)  # type: ignore[assignment]
     assert pairs is not None
+    rows, places, weights = arrays.apart_from((out,), rows, places, weights)
     if weights is not None:
         weights = check_array(weights, pairs, ("float32",), rows, "weights")
     shape = (pairs[0], int(rows.shape[1]))

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
-from flydsl_kernels.moe.arguments import as_int32, check_array, check_rank
+from flydsl.ext.arguments import (
+    as_integer,
+    check_fields,
+    check_no_gradient,
+    through_pytorch,
+)
+from flydsl_kernels.moe.arguments import check_array, check_rank
 from flydsl_kernels.moe.problem import SortProblem
 from flydsl_kernels.moe.selection import select_sort
 
@@ -44,6 +51,9 @@ class Sorting:
     slots: int
     local: int | None
     unit: int
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def sort(
@@ -93,9 +103,11 @@ def checked_mask(mask: Any, experts: int, like: Any) -> Any:
     arrays.check_same_library(mask, like, "expert_mask")
     arrays.check_shape(mask, (experts,), "expert_mask")
     arrays.check_dtype(mask, ("int32", "bool", "uint8", "int64"), "expert_mask")
-    return arrays.contiguous(as_int32(mask))
+    here = mask != 0  # before anything is cut off
+    return here.int() if arrays.is_torch(here) else here.astype("int32")
 
 
+@at_user_line()
 def moe_sort(
     ids: Any,
     weights: Any,
@@ -129,10 +141,23 @@ def moe_sort(
         ConfigError: A size is out of range.
         UserError: Arguments of other libraries, shapes or types than these.
     """
-    arrays.is_torch(ids)
+    given = {"ids": ids, "weights": weights}
+    traced = through_pytorch(
+        num_tokens is None and stream is None, given, expert_mask=expert_mask,
+        num_tokens=num_tokens,
+    )  # fmt: skip
+    check_no_gradient("orders of experts", "FLY-U972", weights=weights)
     check_rank(ids, 2, "ids")
+    experts, unit = as_integer(experts, "experts"), as_integer(unit, "unit")
     tokens, slots = (int(extent) for extent in ids.shape)
     problem = SortProblem(tokens, slots, experts, unit)
+    if traced:
+        from flydsl_kernels.moe.ops.operators import sort_operator
+
+        parts = sort_operator(ids, weights, experts, unit, expert_mask)
+        known = None if expert_mask is not None else experts
+        entries, factors, blocks, valid, places = parts
+        return Sorting(entries, factors, blocks, valid, places, tokens, slots, known, unit)
     ids = check_array(ids, (tokens, slots), ("int32",), ids, "ids")
     weights = check_array(weights, (tokens, slots), ("float32",), ids, "weights")
     mask = checked_mask(expert_mask, experts, ids)
