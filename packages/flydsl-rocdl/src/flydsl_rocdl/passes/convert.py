@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flydsl.errors import CompilerBug, TargetError
-from flydsl_rocdl.passes import async_groups, intrinsics, lane_addresses, leaving, rules, wide
+from flydsl_rocdl.passes import (
+    async_groups,
+    intrinsics,
+    lane_addresses,
+    leaving,
+    rules,
+    settling,
+    wide,
+)
 from flydsl_rocdl.passes.builder import Builder, Value
 from flydsl_rocdl.passes.clusters import cluster_attributes
 from flydsl_rocdl.passes.lowering import RULES, Lowering, location_of, refuse
@@ -200,6 +208,7 @@ def _lower_function(low: Lowering, function: Any) -> None:
                 old.replace_all_uses_with(new)
     for op in reversed(replaced):
         op.erase()
+    settling.settle(low, function)
     _set_function_type(low, function)
 
 
