@@ -35,6 +35,7 @@ from flydsl_emu.jit_tier import JitTier
 from flydsl_emu.jit_tier.host_code import CodeCache
 from flydsl_emu.jit_tier.kernel import kernel_key
 from flydsl_emu.jit_tier.library import Library
+from flydsl_emu.jit_tier.products import CompiledProducts
 from flydsl_emu.numpy_tier import NumpyTier
 
 Array = Any
@@ -185,7 +186,7 @@ def measure(workload: Workload, library: Library, runs: int, interpret: bool) ->
     )
     numpy = 0.0
     if interpret:
-        interpreter = NumpyTier(loaded.program)
+        interpreter = NumpyTier(loaded.program, CompiledProducts(library))
         count = 2 if steps < 10**7 else 1
         numpy = best(lambda: interpreter.run(loaded.launch), count, time.process_time)
         workload.check()

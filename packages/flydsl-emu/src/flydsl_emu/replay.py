@@ -33,6 +33,7 @@ Array = Any
 
 _VECTORS = 256
 _PER_MODULE = 150
+_LOAD = re.compile(r"_(load|read)")
 _FLOATS = re.compile(r"bf16|f16|f32|f64")
 
 
@@ -57,6 +58,12 @@ class _Case:
     after: dict[str, Array] | None = None
     fault: str = ""
     result: Array = field(default=None)
+
+    @property
+    def full(self) -> bool:
+        """Whether all lanes of all waves executed."""
+        words = self.before["scalar"][EXEC : EXEC + self.lanes // 32]
+        return bool((words == 0xFFFFFFFF).all())
 
 
 class Recorder:
@@ -118,17 +125,29 @@ class Recorder:
             groups.setdefault((case.arch, case.lanes), {}).setdefault(key, []).append(case)
         out: list[str] = []
         for (arch, lanes), cases in groups.items():
-            keys = list(cases)
             layout = WaveLayout(lanes, _VECTORS, _VECTORS)
-            for first in range(0, len(keys), _PER_MODULE):
-                some = [cases[key] for key in keys[first : first + _PER_MODULE]]
-                instructions = [same[0].instruction for same in some]
-                modes = [same[0].mode for same in some]
-                code = InstructionCode(instructions, arch, layout, library, modes)
-                for n, same in enumerate(some):
-                    for case in same:
-                        out += _compare(code, n, case)
+            out += _compared(arch, layout, library, list(cases.values()), False)
+            # Loads go to their registers in another way where all lanes execute.
+            every = [[case for case in same if case.full] for same in cases.values()]
+            loads = [same for same in every if same and _LOAD.search(same[0].instruction.name)]
+            out += _compared(arch, layout, library, loads, True)
         return out
+
+
+def _compared(
+    arch: str, layout: WaveLayout, library: Library, cases: list[list[_Case]], full: bool
+) -> list[str]:
+    """Compile the instructions of some cases, by instruction, and compare."""
+    out: list[str] = []
+    for first in range(0, len(cases), _PER_MODULE):
+        some = cases[first : first + _PER_MODULE]
+        instructions = [same[0].instruction for same in some]
+        modes = [same[0].mode for same in some]
+        code = InstructionCode(instructions, arch, layout, library, modes, full)
+        for n, same in enumerate(some):
+            for case in same:
+                out += _compare(code, n, case)
+    return out
 
 
 def _sparse(file: Array) -> Array:

@@ -16,6 +16,7 @@ import time
 from flydsl_emu.execution.launch import Launch, LaunchRecord
 from flydsl_emu.execution.program import Program, needs_interpreter
 from flydsl_emu.jit_tier import JitTier
+from flydsl_emu.jit_tier.products import shared_products
 from flydsl_emu.numpy_tier import NumpyTier
 from flydsl_emu.settings import THREADS, TIER
 
@@ -55,7 +56,7 @@ class Tiers:
         if launch.observer is None and not interpreted and self._compiles(launch):
             return self._jit_tier().run(launch, THREADS.get() or os.cpu_count() or 1)
         if self._numpy is None:
-            self._numpy = NumpyTier(self.program)
+            self._numpy = NumpyTier(self.program, shared_products())
         started = time.perf_counter()
         record = self._numpy.run(launch)
         self._interpreted += time.perf_counter() - started

@@ -8,14 +8,8 @@ from __future__ import annotations
 from flydsl_emu.jit_tier.arithmetic import Arithmetic
 from flydsl_emu.jit_tier.builder import FunctionBuilder, ModuleParts
 from flydsl_emu.jit_tier.faulting import ALIGNMENT
-from flydsl_emu.jit_tier.memory_text import (
-    SPACES,
-    checks_text,
-    flat_masks,
-    place_element,
-    place_text,
-    pointer_text,
-)
+from flydsl_emu.jit_tier.lane_text import place_element, pointer_text
+from flydsl_emu.jit_tier.memory_text import SPACES, checks_text, flat_masks, place_text
 from flydsl_emu.jit_tier.support_text import CHECKS
 from flydsl_emu.jit_tier.values import IrValue, element_text
 from flydsl_emu.semantics.atomics import OPERATIONS

@@ -47,6 +47,7 @@ class InstructionCode:
         layout: Registers of a wave.
         library: Support routines.
         modes: MODE register at each instruction.
+        full: Translate them for waves that execute all lanes, as kernels have them beside others.
 
     Raises:
         TargetError: An instruction that is not implemented.
@@ -59,8 +60,10 @@ class InstructionCode:
         layout: WaveLayout,
         library: Library,
         modes: Sequence[int],
+        full: bool = False,
     ) -> None:
         self.layout = layout
+        self.full = full
         self.library = library
         parts = ModuleParts()
         self.messages: list[str] = []
@@ -78,6 +81,7 @@ class InstructionCode:
         v = JitMachine(code, self.layout.lanes)
         v.messages = self.messages
         registers = Registers(v, self.layout)
+        registers.full = self.full
         v.execution = registers.exec
         result = Translator(v, registers, "bench", arch, _BASE, mode).emit(i)
         if result is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from flydsl.errors import TargetError
 from flydsl_emu.decode.instruction import EXEC, M0, VCC, Instruction, Operand
-from flydsl_emu.jit_tier.memory import JitMachine
+from flydsl_emu.jit_tier.memory import LANDED, JitMachine
 from flydsl_emu.jit_tier.operands import Operands, is_constant
 from flydsl_emu.jit_tier.outlining import outlined, routine_name
 from flydsl_emu.jit_tier.registers import Registers
@@ -24,6 +25,9 @@ from flydsl_emu.semantics.value_types import F32, TYPES, U16, U32, U64, Type
 __all__ = ["Translator"]
 
 _M0 = Operand("s", M0, 1)
+_PLAIN_LOAD = re.compile(
+    r"((global|flat|scratch)_load_(dword(x[234])?|b(32|64|96|128))|ds_(read|load)_b(32|64|96|128))$"
+)
 
 
 class Translator:
@@ -101,9 +105,23 @@ class Translator:
             self._packed(i, s, function)
             return None
         layout = Layout(i, s)
-        sources = [self._source(i, s, layout, k) for k in range(len(s.sources))]
+        landing = self._landing(i, layout)
+        sources = [
+            # A load that lands in its registers keeps nothing of them.
+            self._source(i, s, layout, k) if landing is None or token != "oldregs" else []
+            for k, token in enumerate(s.sources)
+        ]
+        self.v.landing = landing
         results = function(self.v, *sources)
+        self.v.landing = None
         return self._finish(i, s, layout, results)
+
+    def _landing(self, i: Instruction, layout: Layout) -> tuple[str, int] | None:
+        """Return address and number of the registers that a plain load of all lanes fills."""
+        target = layout.result(0)
+        if target is None or not self.registers.full or not _PLAIN_LOAD.match(i.name):
+            return None
+        return self.registers.address(target.kind, target.index), target.count
 
     def _dual(self, i: Instruction) -> None:
         """Emit a dual instruction: both parts read before either writes."""
@@ -147,6 +165,8 @@ class Translator:
                 operand = self._window(operand)
             if kind == "mask":
                 self._write_mask(i, operand.index, value)
+            elif kind == "regs" and any(x.text == LANDED for x in value):
+                self.registers.changed(operand.kind, operand.index, operand.count)
             elif kind in ("regs", "window"):
                 # A compare-and-swap returns half as many registers as it takes.
                 for n, x in zip(range(operand.count), value, strict=prefix != "replaced"):
@@ -347,11 +367,14 @@ class Translator:
         assert target is not None
         direct = s.results[0] == "unmasked.regs"
         pointers = []
+        # Only the accumulator, the third operand, may lie where the result does.
+        third = [k for k, token in enumerate(s.sources) if token == "regs"][2:3]
         for k, token in enumerate(s.sources):
             operand = layout.source(k)
             if token in IMPLICIT or operand is None:
                 continue
-            overlaps = operand.kind == target.kind and operand.index != target.index
+            same = operand.index == target.index and k in third
+            overlaps = operand.kind == target.kind and not same
             near = abs(operand.index - target.index) < max(operand.count, target.count)
             if operand.kind in ("v", "a") and not (overlaps and near):
                 pointers.append(self.registers.stored(operand.kind, operand.index, operand.count))

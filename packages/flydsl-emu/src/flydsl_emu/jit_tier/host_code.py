@@ -25,7 +25,7 @@ from flydsl.errors import TargetError
 from flydsl_emu.jit_tier.link import Image, link
 from flydsl_emu.settings import CACHE_DIR
 
-__all__ = ["CodeCache", "MappedImage", "compiled", "host_supported", "version_key"]
+__all__ = ["CodeCache", "MappedImage", "compiled", "host_supported", "strip_height", "version_key"]
 
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _LEVELS = (
@@ -64,6 +64,12 @@ def _processor() -> tuple[str, str] | None:
 def host_supported() -> bool:
     """Return whether machine code can be made for this host (x86-64 with AVX2, F16C and FMA)."""
     return _processor() is not None
+
+
+def strip_height() -> int:
+    """Return how many vectors of 16 floats this machine's registers hold beside a few others."""
+    processor = _processor()
+    return 16 if processor is not None and processor[0] == "x86-64-v4" else 4
 
 
 def compiled(text: str, level: int, worker: CodegenWorker | None = None) -> Image:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.jit_tier.atomic_text import atomic_text
 from flydsl_emu.jit_tier.builder import ModuleParts
 from flydsl_emu.jit_tier.driver_text import driver_text
 from flydsl_emu.jit_tier.host_code import CodeCache, MappedImage, compiled
-from flydsl_emu.jit_tier.memory_text import load_text
+from flydsl_emu.jit_tier.memory_text import load_text, load_to_text
 from flydsl_emu.jit_tier.outlining import routine_text
+from flydsl_emu.jit_tier.product_text import product_text
 from flydsl_emu.jit_tier.store_text import store_text
 from flydsl_emu.jit_tier.support_text import (
     elementary_text,
@@ -21,7 +23,7 @@ from flydsl_emu.jit_tier.support_text import (
 )
 from flydsl_emu.jit_tier.translate import ATTRIBUTES
 
-__all__ = ["Library"]
+__all__ = ["Library", "shared_library"]
 
 Maker = Callable[[str, ModuleParts], str]
 
@@ -31,9 +33,11 @@ _MAKERS: dict[str, Maker] = {
     "driver": driver_text,
     "exp2": elementary_text,
     "load": load_text,
+    "loadto": load_to_text,
     "log2": elementary_text,
     "lookup": lookup_text,
     "permute": permute_text,
+    "product": product_text,
     "scalar": scalar_text,
     "sin": elementary_text,
     "store": store_text,
@@ -57,6 +61,10 @@ class Library:
     def address(self, name: str, symbol: str = "") -> int:
         """Return the address of a routine that `require` has provided."""
         return self._images[name].address(symbol or name)
+
+    def has(self, name: str) -> bool:
+        """Return whether a routine is in memory or on disk."""
+        return name in self._images or self.cache.has(self._key(name))
 
     def _key(self, name: str) -> str:
         return f"routine {self.level} {name}"
@@ -108,3 +116,9 @@ class Library:
         for name in list(parts.imports):
             text += _MAKERS[name.split(".", 1)[0]](name, parts)
         return text
+
+
+@cache
+def shared_library() -> Library:
+    """Return the support routines of this process."""
+    return Library(CodeCache())

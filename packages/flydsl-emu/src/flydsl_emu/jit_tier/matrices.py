@@ -1,7 +1,8 @@
 """Matrix products of the vector API as loops on memory; used in routines, not in kernels.
 
-Sums are taken in double with k ascending. Products of the narrow formats are exact there, so that
-a fused multiply-add rounds like the separate operations; products of doubles are fused.
+Sums that are not chains (`flydsl_emu.jit_tier.chains`) are taken in double with k ascending.
+Products of the narrow formats are exact there, so that a fused multiply-add rounds like the
+separate operations; products of doubles are fused.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from flydsl_emu.jit_tier.arithmetic import Arithmetic
+from flydsl_emu.jit_tier.chains import Chains, Factors, element_place
+from flydsl_emu.jit_tier.host_code import strip_height
 from flydsl_emu.jit_tier.values import IrValue
 from flydsl_emu.semantics.api import VectorApi
 from flydsl_emu.semantics.bits import (
@@ -64,6 +67,8 @@ class Matrices(Arithmetic):
     ) -> list[IrValue]:
         """Implement `VectorApi.matrix_multiply`."""
         lanes = self.lane_count
+        if plan.chained:
+            return self._chained(a, b, c, plan)
         left, right = self._elements(a, plan.a), self._elements(b, plan.b)
         sources = _Sources(self._spilled(left), self._spilled(right), len(left), len(right))
         words = 2 if plan.accumulator == "f64" else 1
@@ -80,6 +85,29 @@ class Matrices(Arithmetic):
             out += self._accumulated(total, c[words * k : words * k + words], plan)
         return out
 
+    # Chains --------------------------------------------------------------------------------------
+    def _chained(
+        self, a: Sequence[IrValue], b: Sequence[IrValue], c: Sequence[IrValue], plan: MatrixPlan
+    ) -> list[IrValue]:
+        """Emit a product whose sums are chains in single precision; return `STORED` for each."""
+        factors = (
+            Factors(self._registers(a), plan.a.packed),
+            Factors(self._registers(b), plan.b.packed),
+        )
+        results = [self._register("%result", n) for n in range(plan.results)]
+        Chains(self, plan, factors, self._registers(c), results, strip_height()).emit()
+        return [IrValue(STORED, U32, False)] * plan.results
+
+    def _register(self, pointer: str, at: int) -> str:
+        return self.code.emit(f"getelementptr i8, ptr {pointer}, i64 {4 * self.lane_count * at}")
+
+    def _registers(self, values: Sequence[IrValue]) -> tuple[str, ...]:
+        """Return the addresses of values of 32 bits: where they are, or of copies."""
+        if all(x.text in self.homes for x in values):
+            return tuple(self._register(*self.homes[x.text]) for x in values)
+        memory = self._spilled(values)
+        return tuple(self._register(memory, n) for n in range(len(values)))
+
     def _in_place(self, c: Sequence[IrValue]) -> str | None:
         """Return the address of the accumulator, if it may be read and written where it is."""
         if not self.homes or any(x.text not in self.homes for x in c):
@@ -90,11 +118,13 @@ class Matrices(Arithmetic):
         return pointer if first == 0 else None
 
     def _spilled(self, elements: Sequence[IrValue]) -> str:
-        lanes = self.lane_count
-        memory = self.code.allocate(f"[{len(elements) * lanes} x double]")
+        """Store values of one type; return their address."""
+        shape, size = self.shape(elements[0].type, False), elements[0].type.bits // 8
+        memory = self.code.allocate(f"[{len(elements)} x {shape}]")
         for k, x in enumerate(elements):
-            place = self.code.emit(f"getelementptr double, ptr {memory}, i64 {k * lanes}")
-            self.code.line(f"store <{lanes} x double> {self.text(x, False)}, ptr {place}, align 64")
+            offset = k * self.lane_count * size
+            place = self.code.emit(f"getelementptr i8, ptr {memory}, i64 {offset}")
+            self.code.line(f"store {shape} {self.text(x, False)}, ptr {place}, align 64")
         return memory
 
     def _elements(self, data: Sequence[IrValue], side: Side) -> list[IrValue]:
@@ -202,8 +232,8 @@ class _Loops:
             self._regular(b, row, column, sums, groups[0], runs[0])
         else:
             for k in range(terms):
-                left = self._static(k, groups[0], runs[0])
-                right = self._static(k, groups[1], runs[1])
+                left = element_place(k, plan.a, groups[0], self.sources.left_elements)
+                right = element_place(k, plan.b, groups[1], self.sources.right_elements)
                 self._term(b, (row, column), left, right, sums)
         for at in range(height):
             self._result(b, code.effect(f"add i64 {row}, {at}"), column, sums[at])
@@ -224,19 +254,12 @@ class _Loops:
 
         self._loop("h", self.plan.a.splits, lambda h: self._loop("g", groups, lambda g: one(h, g)))
 
-    @staticmethod
-    def _static(k: int, groups: int, run: int) -> tuple[str, str]:
-        """Return element and group of column `k`."""
-        h, rest = divmod(k, groups * run)
-        g, e = divmod(rest, run)
-        return str(h * run + e), str(g)
-
     def _term(
         self,
         b: str,
         corner: tuple[str, str],
-        left: tuple[str, str],
-        right: tuple[str, str],
+        left: tuple[str | int, str | int],
+        right: tuple[str | int, str | int],
         sums: Sequence[str],
     ) -> None:
         code, plan = self.code, self.plan
@@ -259,7 +282,9 @@ class _Loops:
             )
             code.line(f"store {self.vector} {fused}, ptr {place}, align 64")
 
-    def _place(self, base: str, where: tuple[str, str], b: str, rows: int, row: str) -> str:
+    def _place(
+        self, base: str, where: tuple[str | int, str | int], b: str, rows: int, row: str
+    ) -> str:
         """Return the address of an element: ``[element][(group * blocks + b) * rows + row]``."""
         code = self.code
         element = code.effect(f"mul i64 {where[0]}, {self.v.lane_count}")

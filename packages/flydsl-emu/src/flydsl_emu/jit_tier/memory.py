@@ -10,7 +10,7 @@ from flydsl_emu.jit_tier.matrices import Matrices
 from flydsl_emu.jit_tier.values import IrValue
 from flydsl_emu.semantics.value_types import U8, U16, U32, U64
 
-__all__ = ["JitMachine"]
+__all__ = ["LANDED", "JitMachine"]
 
 ROUTINE = 2 << 32
 """Kinds from here on are requirements of a routine, which has its own messages."""
@@ -18,14 +18,21 @@ REQUIREMENT = 1 << 32
 """Fault kinds from here on are requirements: the index of the message is added."""
 
 
+LANDED = "%landed"
+"""Text of values that a load has put into their registers already."""
+
+
 class JitMachine(Matrices, Lanes):
     """The vector API as LLVM IR.
 
     Attributes:
         messages: What `require` was asked for, by number.
+        landing: Address and number of the registers that the next load of as many dwords, by all
+            lanes, goes to straight away; `LANDED` stands for what it loaded.
     """
 
     messages: list[str]
+    landing: tuple[str, int] | None = None
 
     # Loads and stores ----------------------------------------------------------------------------
     def _active(self, mask: IrValue | None) -> str:
@@ -63,8 +70,14 @@ class JitMachine(Matrices, Lanes):
         each, active = self._masks(mask)
         shape = self.shape(U32, False)
         result = shape if count == 1 else "{" + ", ".join([shape] * count) + "}"
-        name = f"load{each}.{space}.{size}.{count}.{self.lane_count}"
         place = self._place(space, address)
+        if self.landing is not None and (mask, size, count) == (None, 4, self.landing[1]):
+            name = f"loadto.{space}.4.{count}.{self.lane_count}"
+            to = f"ptr {self.landing[0]}"
+            self.landing = None
+            self.routine(name, "void", "ptr %context", place, active, self.place(), to)
+            return [IrValue(LANDED, U32, False)] * count
+        name = f"load{each}.{space}.{size}.{count}.{self.lane_count}"
         loaded = self.routine(name, result, "ptr %context", place, active, self.place())
         if count == 1:
             return [IrValue(loaded, U32, False)]

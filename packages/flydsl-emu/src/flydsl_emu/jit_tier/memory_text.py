@@ -8,88 +8,28 @@ by one, each with all its elements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from flydsl_emu.execution.host import PRIVATE_APERTURE, SHARED_APERTURE
 from flydsl_emu.jit_tier.builder import ModuleParts
 from flydsl_emu.jit_tier.context import at
 from flydsl_emu.jit_tier.faulting import GLOBAL, LDS, SCRATCH
+from flydsl_emu.jit_tier.lane_text import Form, lane_by_lane, place_element, pointer_text
 from flydsl_emu.jit_tier.support_text import CHECKS
 
 __all__ = [
     "SPACES",
-    "Form",
     "alike_text",
     "checks_text",
     "dense_text",
     "flat_masks",
     "load_text",
-    "place_element",
+    "load_to_text",
     "place_text",
-    "pointer_text",
     "shared_text",
     "signature",
     "splat_text",
 ]
 
 SPACES = ("global", "lds", "scratch")
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One routine.
-
-    Attributes:
-        verb: ``"load"`` or ``"store"``.
-        each: Whether every element has a mask of its own.
-        space: As in `VectorApi.load`.
-        size: Bytes of an element.
-        count: Elements.
-        lanes: Lanes of a wave.
-    """
-
-    verb: str
-    each: bool
-    space: str
-    size: int
-    count: int
-    lanes: int
-
-    @classmethod
-    def of(cls, name: str) -> Form:
-        """Return the form that a routine's name describes."""
-        head, *rest = name.split(".")
-        each = rest[0] == "each"
-        space, size, count, lanes = rest[each:]
-        return cls(head, each, space, int(size), int(count), int(lanes))
-
-    @property
-    def element(self) -> str:
-        """LLVM type of an element in memory."""
-        return f"i{8 * self.size}"
-
-    @property
-    def total(self) -> int:
-        """Bytes that a lane accesses."""
-        return self.size * self.count
-
-    @property
-    def words(self) -> str:
-        """LLVM type of a register."""
-        return f"<{self.lanes} x i32>"
-
-    @property
-    def address(self) -> str:
-        """LLVM type of the addresses."""
-        wide = self.space in ("global", "flat")
-        return f"<{self.lanes} x {'i64' if wide else 'i32'}>"
-
-    @property
-    def result(self) -> str:
-        """LLVM type of what a load returns."""
-        if self.count == 1:
-            return self.words
-        return "{" + ", ".join([self.words] * self.count) + "}"
 
 
 # Bounds ------------------------------------------------------------------------------------------
@@ -223,21 +163,6 @@ def place_text(space: str, lanes: int) -> str:
     return "\n".join(lines)
 
 
-def place_element(space: str) -> str:
-    """Return the LLVM type of what `place_text` makes: LDS keeps its short offsets."""
-    return "i32" if space == "lds" else "i64"
-
-
-def pointer_text(space: str, offset: str, result: str) -> str:
-    """Return instructions that make a pointer of one of the addresses of `place_text`."""
-    if space == "lds":
-        return (
-            f"  {result}.w = zext i32 {offset} to i64\n"
-            f"  {result} = getelementptr i8, ptr %base, i64 {result}.w"
-        )
-    return f"  {result} = inttoptr i64 {offset} to ptr"
-
-
 def dense_text(form: Form, space: str) -> str:
     """Return instructions that tell in ``%dense`` whether the lanes lie one after another."""
     element = place_element(space)
@@ -277,6 +202,34 @@ def load_text(name: str, parts: ModuleParts) -> str:
     return text
 
 
+def load_to_text(name: str, parts: ModuleParts) -> str:
+    """Return the routine ``loadto.SPACE.SIZE.COUNT.LANES``, which loads into registers in memory.
+
+    Its last argument is the address of the first register.
+    """
+    plain = name.replace("loadto", "load")
+    form = Form.of(plain)
+    text = load_text(plain, parts).replace(
+        f'define {form.result} @"{plain}"', f'define internal {form.result} @"{plain}"'
+    )
+    lines = []
+    for k in range(form.count):
+        value = "%loaded"
+        if form.count > 1:
+            value = f"%part{k}"
+            lines.append(f"  {value} = extractvalue {form.result} %loaded, {k}")
+        lines.append(f"  %to{k} = getelementptr i8, ptr %to, i64 {4 * form.lanes * k}")
+        lines.append(f"  store {form.words} {value}, ptr %to{k}, align 64")
+    body = "\n".join(lines)
+    return f"""{text}
+define void @"{name}"({signature(form, form.space)}, ptr %to) #0 {{
+  %loaded = call {form.result} @"{plain}"(ptr %context, {form.address} %a, i64 %mask, i32 %pc)
+{body}
+  ret void
+}}
+"""
+
+
 def signature(form: Form, space: str) -> str:
     """Return the first parameters of a routine for one space."""
     wide = space in ("global", "flat")
@@ -309,19 +262,7 @@ whole:
   br label %out
 all:
   store <{lanes} x {place}> %at, ptr %places, align 64
-  br label %copy
-copy:
-  %n = phi i64 [ 0, %all ], [ %n.next, %copy ]
-  %n.p = getelementptr {place}, ptr %places, i64 %n
-  %n.at = load {place}, ptr %n.p
-{pointer_text(space, "%n.at", "%n.from")}
-  %n.data = load {group}, ptr %n.from, align 1
-  %n.index = mul i64 %n, {count}
-  %n.to = getelementptr {element}, ptr %stage, i64 %n.index
-  store {group} %n.data, ptr %n.to, align {form.size}
-  %n.next = add i64 %n, 1
-  %n.more = icmp ult i64 %n.next, {lanes}
-  br i1 %n.more, label %copy, label %staged
+{lane_by_lane(form, space)}
 clear:
   store <{items} x {element}> zeroinitializer, ptr %stage, align 64
   store <{lanes} x {place}> %at, ptr %places, align 64

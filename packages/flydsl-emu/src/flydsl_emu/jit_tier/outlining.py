@@ -111,7 +111,10 @@ def _source(
         return v.execution()
     if token == "oldregs":
         first = layout.result(0)
-        return _loaded(v, "%result", first.count if first is not None else 0)
+        words = _loaded(v, "%result", first.count if first is not None else 0)
+        if s.results[0] == "unmasked.regs":
+            v.homes.update({x.text: ("%result", at) for at, x in enumerate(words)})
+        return words
     if token in IMPLICIT:
         raise ValueError(f"`{s.name}` cannot be a routine: it reads {token}")
     operand = layout.source(k)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from flydsl_emu.jit_tier.builder import ModuleParts
+from flydsl_emu.jit_tier.lane_text import Form, place_element, pointer_text
 from flydsl_emu.jit_tier.memory_text import (
     SPACES,
-    Form,
     alike_text,
     dense_text,
     flat_masks,
-    place_element,
     place_text,
-    pointer_text,
     shared_text,
     signature,
     splat_text,
@@ -56,11 +54,27 @@ entry:
   %full = icmp eq i64 %ok, {-1 if lanes == 64 else 0xFFFFFFFF}
   br i1 %full, label %test, label %each
 test:{dense_text(form, space)}
-  br i1 %dense, label %whole, label %each
+  br i1 %dense, label %whole, label %all
 whole:
 {pointer_text(space, "%at0", "%first")}
   store <{items} x {element}> %data, ptr %first, align 1
   ret void
+all:
+  store <{items} x {element}> %data, ptr %stage, align 64
+  store <{lanes} x {place}> %at, ptr %places, align 64
+  br label %copy
+copy:
+  %n = phi i64 [ 0, %all ], [ %n.next, %copy ]
+  %n.index = mul i64 %n, {count}
+  %n.from = getelementptr {element}, ptr %stage, i64 %n.index
+  %n.data = load {group}, ptr %n.from, align {form.size}
+  %n.p = getelementptr {place}, ptr %places, i64 %n
+  %n.at = load {place}, ptr %n.p
+{pointer_text(space, "%n.at", "%n.to")}
+  store {group} %n.data, ptr %n.to, align 1
+  %n.next = add i64 %n, 1
+  %n.more = icmp ult i64 %n.next, {lanes}
+  br i1 %n.more, label %copy, label %done
 each:
   store <{items} x {element}> %data, ptr %stage, align 64
   store <{lanes} x {place}> %at, ptr %places, align 64

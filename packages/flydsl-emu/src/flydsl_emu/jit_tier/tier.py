@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import cache
 
 from flydsl_emu.execution.launch import Launch, LaunchRecord
 from flydsl_emu.execution.program import Program
 from flydsl_emu.jit_tier.context import WaveLayout
-from flydsl_emu.jit_tier.host_code import CodeCache, host_supported
+from flydsl_emu.jit_tier.host_code import host_supported
 from flydsl_emu.jit_tier.kernel import CompiledKernel, kernel_key
-from flydsl_emu.jit_tier.library import Library
+from flydsl_emu.jit_tier.library import Library, shared_library
 from flydsl_emu.jit_tier.memory_blocks import LaunchTables
 from flydsl_emu.jit_tier.worker import Session, Worker
 
@@ -20,12 +19,6 @@ __all__ = ["JitTier"]
 _OPTIMISED_SIZE = 2000
 _OPTIMISED_STEPS = 10_000_000
 """Kernels up to that size are compiled at level 1 for launches of that many wave-instructions."""
-
-
-@cache
-def _library() -> Library:
-    """Return the support routines of this process."""
-    return Library(CodeCache())
 
 
 class JitTier:
@@ -38,7 +31,7 @@ class JitTier:
 
     def __init__(self, program: Program, library: Library | None = None) -> None:
         self.program = program
-        self.library = library or _library()
+        self.library = library or shared_library()
         self._kernels: dict[tuple[int, int], CompiledKernel] = {}
 
     @staticmethod

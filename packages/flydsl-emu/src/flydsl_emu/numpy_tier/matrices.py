@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from flydsl_emu.numpy_tier.fused import fused_multiply_add
 from flydsl_emu.numpy_tier.lanes import Lanes
 from flydsl_emu.semantics.matrix_plan import MatrixPlan, Side
 
-__all__ = ["Matrices"]
+__all__ = ["Matrices", "Products"]
 
 Array = Any
 
@@ -25,24 +26,90 @@ _HALF = np.uint32(16)
 _WORD = np.uint64(32)
 
 
+class Products(Protocol):
+    """Multiplies batches of matrices whose sums are chains in single precision."""
+
+    def multiply(
+        self,
+        plan: MatrixPlan,
+        a: Sequence[Array],
+        b: Sequence[Array],
+        c: Sequence[Array],
+    ) -> list[Array] | None:
+        """Return what `VectorApi.matrix_multiply` returns, or None if that is not worth while.
+
+        Args:
+            plan: Layout; it is `MatrixPlan.chained`.
+            a: Arrays ``(waves, lanes)`` of 32-bit elements.
+            b: Likewise.
+            c: Likewise.
+        """
+        ...
+
+
 class Matrices(Lanes):
     """`VectorApi.matrix_multiply` through stacked matrix products.
 
     Attributes:
         buffers: Doubles to build matrices in, by their use; each serves one product at a time.
+        products: What multiplies large batches faster, with the same results, if there is such.
     """
 
     buffers: dict[str, Array]
+    products: Products | None
 
     def matrix_multiply(
         self, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], plan: MatrixPlan
     ) -> list[Array]:
         """Implement `VectorApi.matrix_multiply`."""
+        if plan.chained and self.products is not None:
+            arrays = [[self.spread(x) for x in y] for y in (a, b, c)]
+            found = self.products.multiply(plan, *arrays)
+            if found is not None:
+                return found
         left = self._matrix("left", a, plan.a, plan.blocks, plan.m)
         right = self._matrix("right", b, plan.b, plan.blocks, plan.n)
         product = self._buffer("product", (self.state.waves, plan.blocks, plan.m, plan.n))
+        if plan.chained:
+            return self._chained(left, right, product, c, plan)
         np.matmul(left.transpose(0, 1, 3, 2), right, out=product)
         return self._accumulate(self._by_element(product, plan), c, plan)
+
+    def _chained(
+        self, left: Array, right: Array, total: Array, c: Sequence[Array], plan: MatrixPlan
+    ) -> list[Array]:
+        """Return the registers of chains of fused multiply-adds in single precision.
+
+        Args:
+            left: A, as of `_matrix`.
+            right: B.
+            total: Memory for the sums.
+            c: Accumulator.
+            plan: Layout.
+        """
+        views = self._by_element(total, plan)
+        for view, x in zip(views, c, strict=True):
+            np.copyto(view, self.spread(x).view(np.float32).reshape(view.shape))
+        # Factors of at most 12 bits: the product is exact in double, and a sum of numbers of 24
+        # bits that is rounded to 53 bits first is rounded to 24 as if at once (Figueroa, "When is
+        # double rounding innocuous?", 1995); below the normal range it is exact in double already,
+        # or too close to the larger term for any other result.
+        exact = "f32" not in (plan.a.format, plan.b.format)
+        term = self._buffer("term", total.shape)
+        single = np.empty(total.shape, np.float32)
+        for k in range(plan.k):
+            x, y = left[:, :, k, :, None], right[:, :, k, None, :]
+            if exact:
+                np.multiply(x, y, out=term)
+                np.add(term, total, out=term)
+                np.copyto(single, term, casting="same_kind")
+            else:
+                single = fused_multiply_add(
+                    *(z.astype(np.float32) for z in np.broadcast_arrays(x, y, total))
+                )
+            np.copyto(total, single)
+        lanes = self.state.waves, self.lane_count
+        return [x.astype(np.float32).reshape(lanes).view(np.uint32) for x in views]
 
     def _buffer(self, use: str, shape: tuple[int, ...]) -> Array:
         """Return doubles of a shape with any contents, the same memory for the same use."""
@@ -67,7 +134,7 @@ class Matrices(Lanes):
 
     def _elements(self, data: Sequence[Array], side: Side) -> Iterator[Array]:
         """Yield each element of all lanes, in any float or integer type: ``(waves, lanes)``."""
-        if side.format == "values":
+        if side.format in ("singles", "values"):
             yield from (self.spread(x) for x in data)
         elif side.format == "f64":
             for low, high in zip(data[0::2], data[1::2], strict=True):

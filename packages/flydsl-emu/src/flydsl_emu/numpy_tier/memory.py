@@ -85,6 +85,7 @@ class MemoryAccess(Matrices):
     ) -> None:
         super().__init__(state)
         self.buffers = {}
+        self.products = None
         self.allocations = allocations
         self.local = {"lds": lds, "scratch": scratch}
         self.observe: Observer | None = None

@@ -19,6 +19,7 @@ from flydsl_emu.execution.setup import (
     workgroup_registers,
 )
 from flydsl_emu.numpy_tier.engine import Batch, Limits
+from flydsl_emu.numpy_tier.matrices import Products
 from flydsl_emu.numpy_tier.memory import LocalMemory
 from flydsl_emu.numpy_tier.state import State
 from flydsl_emu.numpy_tier.tensors import Clusters, TransferAccess
@@ -35,10 +36,12 @@ class NumpyTier:
 
     Args:
         program: The kernel.
+        products: What multiplies large batches of matrices, or None for numpy alone.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, products: Products | None = None) -> None:
         self.program = program
+        self.products = products
         self._batches: dict[tuple[Geometry, int], Batch] = {}
 
     def run(self, launch: Launch) -> LaunchRecord:
@@ -110,6 +113,7 @@ class NumpyTier:
             "scratch",
         )
         machine = TransferAccess(state, Allocations(()), lds, scratch)
+        machine.products = self.products
         machine.clusters = Clusters(group, geometry.cluster_size, stride)
         return Batch(self.program, machine, group, geometry.cluster_size)
 

@@ -320,11 +320,14 @@ class VectorApi(Protocol):
     ) -> list[Value]:
         """Return the registers of ``a @ b + c`` for operands laid out as `plan` says.
 
-        Sums are taken in double (integers exactly, modulo 2**32) and rounded once to the type of
-        the accumulator. EXEC does not matter.
+        Sums are chains of fused multiply-adds where `MatrixPlan.chained` says so, which may be used
+        by instructions only that write all lanes (``unmasked.regs``). Else they are taken in double
+        (integers exactly, modulo 2**32) and rounded once to the type of the accumulator. EXEC does
+        not matter.
 
         Args:
-            a: Registers (``U32``), or ``F64`` elements where `plan` says ``"values"``.
+            a: Registers (``U32``), or ``F64`` elements where `plan` says ``"values"``, ``F32``
+                where it says ``"singles"``.
             b: Likewise.
             c: Accumulator registers, ``U32``; ``F64`` elements for accumulator ``"values"``, whose
                 results are ``F64`` elements too.

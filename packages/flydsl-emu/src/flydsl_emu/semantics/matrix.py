@@ -1,7 +1,9 @@
 """Matrix instructions: MFMA, scaled f8f6f4 MFMA and SMFMAC.
 
-They ignore EXEC. Products are summed in double and rounded once, where hardware leaves order and
-intermediate rounding unspecified.
+They ignore EXEC. Hardware leaves the order of sums and their intermediate rounding unspecified.
+Here products of f32 and smaller elements are added to an f32 accumulator by a chain of fused
+multiply-adds (`MatrixPlan.chained`); scaled ones, whose products can lie outside of f32's range,
+and doubles are summed in double and rounded once.
 """
 
 from __future__ import annotations
@@ -73,10 +75,8 @@ def _bytes(v: VectorApi, registers: Sequence[Value]) -> list[Value]:
 
 
 def _small(v: VectorApi, registers: Sequence[Value], form: Format) -> list[Value]:
-    """Return packed small floats as ``F64`` elements."""
-    return [
-        v.convert(decode(v, form, code), F64) for code in unpacked_codes(v, registers, form.bits)
-    ]
+    """Return packed small floats as ``F32`` elements."""
+    return [decode(v, form, code) for code in unpacked_codes(v, registers, form.bits)]
 
 
 def unpacked_codes(v: VectorApi, registers: Sequence[Value], bits: int) -> list[Value]:
@@ -101,13 +101,13 @@ def _small_formats(name: str, fnuz: bool) -> tuple[Format, Format] | None:
 
 
 def _reduced(v: VectorApi, registers: Sequence[Value]) -> list[Value]:
-    """Return f32 registers rounded to xf32 (10 bits of mantissa, nearest even) as ``F64``."""
+    """Return f32 registers rounded to xf32 (10 bits of mantissa, nearest even) as ``F32``."""
     out = []
     for x in registers:
         odd = v.bit_and(v.shr(x, 13), 1)
         rounded = v.bit_and(v.add(v.add(x, 0xFFF), odd), 0xFFFFE000)
         special = v.le(v.const(U32, 0x7F800000), v.bit_and(x, 0x7FFFFFFF))
-        out.append(v.convert(v.cast(v.select(special, x, rounded), F32), F64))
+        out.append(v.cast(v.select(special, x, rounded), F32))
     return out
 
 
@@ -119,7 +119,7 @@ def _plan(name: str) -> tuple[MatrixPlan, str]:
     m, n, k = (int(found[at]) for at in (1, 2, 3))
     kind = found[5]
     accumulator = name.split("_")[2]
-    form = kind if kind in ("f16", "bf16", "f32", "f64", "i8") else "values"
+    form = kind if kind in ("f16", "bf16", "f32", "f64", "i8") else "singles"
     side = Side(form)
     return MatrixPlan(m, n, k, int(found[4] or 1), side, side, accumulator), kind
 
@@ -236,7 +236,7 @@ def _scaled(name: str) -> Callable[..., object]:
             ((a, _F8F6F4[i.mod("cbsz")]), (b, _F8F6F4[i.mod("blgp")]))
         ):
             splits = 2 if form.bits == 8 else 1
-            elements = _small(v, registers, form)
+            elements = [v.convert(x, F64) for x in _small(v, registers, form)]
             if scale:
                 select = (i.mod("op_sel") >> at & 1) | (i.mod("op_sel_hi") >> at & 1) << 1
                 factors = _scales(v, scale[at], select, m, splits)
@@ -259,7 +259,7 @@ for _shape in ("16x16x128", "32x32x64"):
 def _elements(
     v: VectorApi, registers: Sequence[Value], kind: str, fnuz: bool, second: bool
 ) -> list[Value]:
-    """Return packed elements as ``F64``."""
+    """Return packed elements as ``F32``, integers as ``F64``."""
     small = _small_formats(kind, fnuz)
     if small is not None:
         return _small(v, registers, small[second])
@@ -267,7 +267,7 @@ def _elements(
         fields = (sign_extend(v, x, 8) for x in _bytes(v, registers))
         return [v.convert(x, F64) for x in fields]
     to_float = half_to_f32 if kind == "f16" else bf16_to_f32
-    return [v.convert(to_float(v, x), F64) for x in unpacked_codes(v, registers, 16)]
+    return [to_float(v, x) for x in unpacked_codes(v, registers, 16)]
 
 
 def _smfmac(name: str) -> Callable[..., object]:
@@ -275,7 +275,8 @@ def _smfmac(name: str) -> Callable[..., object]:
     # As in f8f6f4, a lane's 32 bytes of B are two runs of 16; A's are one run once spread out.
     width = 16 if kind in ("f16", "bf16") else 8
     runs = max(1, plan.n * plan.k * width // (8 * LANES * 16))
-    sides = Side("values"), Side("values", runs)
+    form = "values" if kind == "i8" else "singles"
+    sides = Side(form), Side(form, runs)
     plan = MatrixPlan(plan.m, plan.n, plan.k, 1, *sides, plan.accumulator)
 
     def call(
@@ -293,14 +294,15 @@ def _smfmac(name: str) -> Callable[..., object]:
         sets = 32 // bits
         at = i.mod("abid") % sets if not i.mod("cbsz") else 0
         positions = extract(v, index, at * bits, bits)
-        zero = v.const(F64, 0.0)
+        zero = v.const(F64 if kind == "i8" else F32, 0.0)
         spread = []
         for column in range(2 * len(kept)):
             total = zero
             for which in (0, 1):
                 source = column // 4 * 2 + which
                 hit = v.eq(extract(v, positions, 2 * source, 2), column % 4)
-                total = v.add(total, v.select(hit, kept[source], zero))
+                # Of two elements for one place the second counts: a sum could need more bits.
+                total = v.select(hit, kept[source], total)
             spread.append(total)
         return v.matrix_multiply(spread, dense, list(old), plan)
 

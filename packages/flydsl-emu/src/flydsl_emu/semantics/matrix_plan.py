@@ -26,7 +26,8 @@ class Side:
 
     Attributes:
         format: ``"f16"``, ``"bf16"``, ``"f32"``, ``"f64"``, ``"i8"``: packed in registers; or
-            ``"values"``: one ``F64`` per element, already unpacked.
+            already unpacked, one value per element: ``"singles"`` of ``F32``, ``"values"`` of
+            ``F64``.
         splits: Runs of consecutive k in a lane.
         replicated: Every group of lanes holds a copy (WMMA of gfx11).
     """
@@ -34,6 +35,11 @@ class Side:
     format: str
     splits: int = 1
     replicated: bool = False
+
+    @property
+    def packed(self) -> str:
+        """The format if a register holds a pair of 16-bit elements, else empty."""
+        return self.format if self.format in ("f16", "bf16") else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,16 @@ class MatrixPlan:
     accumulator: str
     lanes: int = LANES
     rows_together: int = 0
+
+    @property
+    def chained(self) -> bool:
+        """Whether the sum is a chain of fused multiply-adds in single precision.
+
+        It begins with the accumulator and takes k in ascending order:
+        ``s = fma(a[i, k], b[k, j], s)``, each rounded to f32. Otherwise sums are taken in double
+        (exactly for integers) and rounded once.
+        """
+        return self.accumulator == "f32" and "values" not in (self.a.format, self.b.format)
 
     @property
     def interleave(self) -> int:

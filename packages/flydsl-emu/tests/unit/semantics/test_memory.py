@@ -88,15 +88,15 @@ def expected_load(raw: bytes, shape: tuple[int, int, bool, str], old: list[int])
 
 
 class Memory:
-    """A bench over 4096 bytes of a space, with random contents and random EXEC."""
+    """A bench over 4096 bytes of a space, with random contents and a share of the lanes active."""
 
-    def __init__(self, space: str, seed: int, arch: str = "gfx942") -> None:
+    def __init__(self, space: str, seed: int, arch: str = "gfx942", share: float = 0.7) -> None:
         self.space = space
         self.rng = np.random.default_rng(seed)
         self.data = self.rng.integers(0, 256, 4096).astype(np.uint8)
         self.bench = InstructionBench(arch, WAVES, 4096, 64, [self.data])
         self.lanes = lanes = self.bench.lane_count
-        self.exec = self.rng.random((WAVES, lanes)) < 0.7
+        self.exec = self.rng.random((WAVES, lanes)) < share
         self.bench.set_exec(self.exec)
         if space == "lds":
             self.bench.lds[...] = self.rng.integers(0, 256, (WAVES, 4096))
@@ -179,13 +179,15 @@ def cases_of(kind: str) -> list[tuple[str, str, str, tuple[Any, ...]]]:
 def test_load(
     arch: str, space: str, name: str, shape: tuple[int, int, bool, str], aligned: bool
 ) -> None:
-    memory = Memory(space, len(name), arch)
+    for share in (0.7, 1.0):
+        check_load(Memory(space, len(name), arch, share), name, shape, aligned)
+
+
+def check_load(memory: Memory, name: str, shape: tuple[int, int, bool, str], aligned: bool) -> None:
     size, count, _, _ = shape
-    offsets = memory.offsets(size * count, size if aligned else 1)
-    extra = 4 if space in ("buffer", "scratch") else 12
-    offsets = np.maximum(offsets, 16)
-    i = memory.instruction(name, Operand("v", 40, count), offsets, extra)
-    memory.bench.execute(i)
+    offsets = np.maximum(memory.offsets(size * count, size if aligned else 1), 16)
+    extra = 4 if memory.space in ("buffer", "scratch") else 12
+    memory.bench.execute(memory.instruction(name, Operand("v", 40, count), offsets, extra))
     got = memory.bench.state.vector[40 : 40 + count]
     for wave in range(WAVES):
         for lane in range(memory.lanes):
@@ -202,8 +204,12 @@ def test_load(
 def test_store(
     arch: str, space: str, name: str, shape: tuple[int, int, int], aligned: bool
 ) -> None:
-    memory = Memory(space, len(name), arch)
-    size, count, shift = shape
+    for share in (0.7, 1.0):
+        check_store(Memory(space, len(name), arch, share), name, shape, aligned)
+
+
+def check_store(memory: Memory, name: str, shape: tuple[int, int, int], aligned: bool) -> None:
+    space, (size, count, shift) = memory.space, shape
     offsets = np.maximum(memory.offsets(size * count, size if aligned else 1), 16)
     before = {
         (w, l): memory.content(w, l, 0, 64 if space == "scratch" else 4096)
