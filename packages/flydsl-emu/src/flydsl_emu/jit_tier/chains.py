@@ -4,6 +4,9 @@ A strip of the result stays in host registers from the accumulator to the last k
 vector, which takes the row's element of A, broadcast from memory, times a vector of B. The order in
 which a sum takes its terms does not depend on the strips, so neither do the bits.
 
+Sums of 8-bit integers go the same way: at most 128 products below 2**17 are exact in single
+precision as well; they begin with zero, and the accumulator is added in integers.
+
 Packed elements of A are unpacked in memory a few k ahead of their use, so that the stores run
 beside the multiplications.
 """
@@ -101,26 +104,44 @@ class Chains:
         plan = self.plan
         for block in range(plan.blocks):
             for row in range(0, plan.m, self.height):
-                for column in range(0, plan.n, self.width):
-                    self._strip(block, row, column)
+                if plan.n == self.width:
+                    self._strip(block, row, "")
+                else:
+                    self._strips(block, row)
 
-    def _strip(self, block: int, first: int, column: int) -> None:
-        """Emit the sums of a strip of rows of one block and of a strip of columns."""
+    def _strips(self, block: int, first: int) -> None:
+        """Emit a loop over the strips of columns."""
+        code = self.code
+        before, head, done = code.current, code.label("columns"), code.label("columns.end")
+        column, following = code.name(), code.name()
+        code.line(f"br label %{head}")
+        code.block(head)
+        code.line(f"{column} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
+        self._strip(block, first, column)
+        code.line(f"{following} = add i64 {column}, {self.width}")
+        more = code.effect(f"icmp ult i64 {following}, {self.plan.n}")
+        code.line(f"br i1 {more}, label %{head}, label %{done}")
+        code.block(done)
+
+    def _strip(self, block: int, first: int, column: str) -> None:
+        """Emit the sums of a strip of rows of one block and of a strip of columns.
+
+        Args:
+            block: Block.
+            first: First row.
+            column: First column, or empty for 0.
+        """
         plan, height = self.plan, self.height
-        fresh = bool(self.left.packed) and column == 0
-        if fresh:
+        if self.left.packed:
             self._unpack(range(min(_AHEAD, plan.k)), block, first)
         places = [self._result(block * plan.m + first + h, column) for h in range(height)]
-        sums = [
-            self.code.effect(f"load {self.vector}, ptr {self._at(self.addends[n], lane)}, align 16")
-            for n, lane in places
-        ]
+        sums = [self._begun(n, lane) for n, lane in places]
         name = f"llvm.fma.v{self.width}f32"
         self.code.parts.declare(name, self.vector, [self.vector] * 3)
         for start in range(0, plan.k, _AHEAD):
             self._fence()
             now = range(start, min(start + _AHEAD, plan.k))
-            if fresh:
+            if self.left.packed:
                 self._unpack(range(now.stop, min(now.stop + _AHEAD, plan.k)), block, first)
             for k in now:
                 columns = self._columns(self.terms[k][1], block, column)
@@ -131,8 +152,26 @@ class Chains:
                         f"{self.vector} {columns}, {self.vector} {sums[h]})"
                     )
         for (n, lane), total in zip(places, sums, strict=True):
-            place = self._at(self.results[n], lane)
-            self.code.line(f"store {self.vector} {total}, ptr {place}, align 16")
+            self._ended(n, lane, total)
+
+    def _begun(self, register: int, lane: str) -> str:
+        """Return what the sums of a row begin with."""
+        if self.plan.accumulator == "i32":
+            return "zeroinitializer"
+        place = self._at(self.addends[register], lane)
+        return self.code.effect(f"load {self.vector}, ptr {place}, align 16")
+
+    def _ended(self, register: int, lane: str, total: str) -> None:
+        """Store a row of the result."""
+        code, shape = self.code, self.vector
+        if self.plan.accumulator == "i32":
+            shape = f"<{self.width} x i32>"
+            whole = code.emit(f"fptosi {self.vector} {total} to {shape}")
+            place = self._at(self.addends[register], lane)
+            addend = code.effect(f"load {shape}, ptr {place}, align 16")
+            total = code.emit(f"add {shape} {whole}, {addend}")
+        place = self._at(self.results[register], lane)
+        code.line(f"store {shape} {total}, ptr {place}, align 16")
 
     def _fence(self) -> None:
         """Keep LLVM from taking elements out of vectors, or keeping them, to save loads.
@@ -141,15 +180,18 @@ class Chains:
         """
         self.code.line(f'call void asm sideeffect "", "r,~{{memory}}"(ptr {self.slots})')
 
-    def _result(self, row: int, column: int) -> tuple[int, int]:
+    def _result(self, row: int, column: str) -> tuple[int, str]:
         """Return register and first lane of a row of the result."""
         plan = self.plan
         group, sets = plan.interleave, self.lanes // plan.n
         slot, low = divmod(row, group)
         high, place = divmod(slot, sets)
-        return high * group + low, place * plan.n + column
+        return high * group + low, self._lane(place * plan.n, column)
 
-    def _at(self, address: str, lane: int) -> str:
+    def _lane(self, lane: int, column: str) -> str:
+        return self.code.emit(f"add i64 {column}, {lane}") if column else str(lane)
+
+    def _at(self, address: str, lane: int | str) -> str:
         return self.code.emit(f"getelementptr float, ptr {address}, i64 {lane}")
 
     # Elements ------------------------------------------------------------------------------------
@@ -175,13 +217,13 @@ class Chains:
         zeros = f"<{self.width} x i32> zeroinitializer"
         return self.code.emit(f"shufflevector {self.vector} {one}, {self.vector} poison, {zeros}")
 
-    def _columns(self, right: tuple[int, int], block: int, column: int) -> str:
+    def _columns(self, right: tuple[int, int], block: int, column: str) -> str:
         """Return a row of B."""
         element, group = right
-        lane = (group * self.plan.blocks + block) * self.plan.n + column
+        lane = self._lane((group * self.plan.blocks + block) * self.plan.n, column)
         return self._unpacked(self.right, element, lane, self.width)
 
-    def _unpacked(self, factors: Factors, element: int, lane: int, count: int) -> str:
+    def _unpacked(self, factors: Factors, element: int, lane: int | str, count: int) -> str:
         """Return one element of consecutive lanes as floats."""
         code = self.code
         if not factors.packed:

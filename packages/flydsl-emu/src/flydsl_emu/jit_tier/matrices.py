@@ -17,11 +17,7 @@ from flydsl_emu.jit_tier.host_code import strip_height
 from flydsl_emu.jit_tier.values import IrValue
 from flydsl_emu.semantics.api import VectorApi
 from flydsl_emu.semantics.bits import (
-    bf16_to_f32,
-    half_to_f32,
-    high16,
     join64,
-    low16,
     sign_extend,
     split64,
 )
@@ -67,7 +63,7 @@ class Matrices(Arithmetic):
     ) -> list[IrValue]:
         """Implement `VectorApi.matrix_multiply`."""
         lanes = self.lane_count
-        if plan.chained:
+        if plan.chained or plan.accumulator == "i32":
             return self._chained(a, b, c, plan)
         left, right = self._elements(a, plan.a), self._elements(b, plan.b)
         sources = _Sources(self._spilled(left), self._spilled(right), len(left), len(right))
@@ -89,7 +85,8 @@ class Matrices(Arithmetic):
     def _chained(
         self, a: Sequence[IrValue], b: Sequence[IrValue], c: Sequence[IrValue], plan: MatrixPlan
     ) -> list[IrValue]:
-        """Emit a product whose sums are chains in single precision; return `STORED` for each."""
+        """Emit a product with sums in single precision; return `STORED` for each result."""
+        a, b = self._unpacked(a, plan.a), self._unpacked(b, plan.b)
         factors = (
             Factors(self._registers(a), plan.a.packed),
             Factors(self._registers(b), plan.b.packed),
@@ -97,6 +94,13 @@ class Matrices(Arithmetic):
         results = [self._register("%result", n) for n in range(plan.results)]
         Chains(self, plan, factors, self._registers(c), results, strip_height()).emit()
         return [IrValue(STORED, U32, False)] * plan.results
+
+    def _unpacked(self, data: Sequence[IrValue], side: Side) -> Sequence[IrValue]:
+        """Return elements as ``F32``, unless they are floats in registers."""
+        if side.format == "i8":
+            fields = [self.shr(x, at) if at else x for x in data for at in (0, 8, 16, 24)]
+            return [self.convert(sign_extend(self._api, x, 8), F32) for x in fields]
+        return [self.convert(x, F32) for x in data] if side.format == "values" else data
 
     def _register(self, pointer: str, at: int) -> str:
         return self.code.emit(f"getelementptr i8, ptr {pointer}, i64 {4 * self.lane_count * at}")
@@ -131,27 +135,10 @@ class Matrices(Arithmetic):
         """Return all elements of a lane as ``F64``."""
         if side.format == "values":
             return list(data)
-        if side.format == "f64":
-            pairs = zip(data[0::2], data[1::2], strict=True)
-            return [self.cast(join64(self._api, low, high), F64) for low, high in pairs]
-        if side.format == "f32":
-            return [self.convert(self.cast(x, F32), F64) for x in data]
-        if side.format == "i8":
-            fields = [self.shr(x, at) if at else x for x in data for at in (0, 8, 16, 24)]
-            return [self.convert(sign_extend(self._api, x, 8), F64) for x in fields]
-        to_single = half_to_f32 if side.format == "f16" else bf16_to_f32
-        halves = [half(self._api, x) for x in data for half in (low16, high16)]
-        return [self.convert(to_single(self._api, x), F64) for x in halves]
+        pairs = zip(data[0::2], data[1::2], strict=True)
+        return [self.cast(join64(self._api, low, high), F64) for low, high in pairs]
 
     def _accumulated(self, total: IrValue, c: Sequence[IrValue], plan: MatrixPlan) -> list[IrValue]:
-        if plan.accumulator == "i32":
-            wide = self.code.emit(
-                f"fptosi <{self.lane_count} x double> {total.text} to <{self.lane_count} x i64>"
-            )
-            narrow = self.code.emit(
-                f"trunc <{self.lane_count} x i64> {wide} to <{self.lane_count} x i32>"
-            )
-            return [self.add(IrValue(narrow, U32, False), c[0])]
         if plan.accumulator == "values":
             return [self.add(total, c[0])]
         if plan.accumulator == "f32":

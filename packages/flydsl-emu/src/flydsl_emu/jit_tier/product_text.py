@@ -48,7 +48,7 @@ def product_text(name: str, parts: ModuleParts) -> str:
         plan.results,
     )
     code.block("wave")
-    code.line("%w = phi i64 [ 0, %entry ], [ %w.next, %wave ]")
+    code.line("%w = phi i64 [ 0, %entry ], [ %w.next, %next ]")
     offset = code.effect(f"mul i64 %w, {4 * plan.lanes}")
     operands: list[tuple[str, ...]] = []
     first = 0
@@ -71,6 +71,8 @@ entry:
 {stack}
   br label %wave
 {body}
+  br label %next
+next:
   %w.next = add i64 %w, 1
   %more = icmp ult i64 %w.next, %waves
   br i1 %more, label %wave, label %done

@@ -204,7 +204,7 @@ class Worker:
 
     def _work(self) -> None:
         geometry = self.launch.geometry
-        most = max(1, min(64, geometry.workgroups // (8 * self.session.active)))
+        most = max(1, min(64, geometry.workgroups // (16 * self.session.active)))
         memory = self._memory()
         while not self.session.stopped:
             some = self._take(most)

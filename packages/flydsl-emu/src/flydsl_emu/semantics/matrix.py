@@ -259,13 +259,13 @@ for _shape in ("16x16x128", "32x32x64"):
 def _elements(
     v: VectorApi, registers: Sequence[Value], kind: str, fnuz: bool, second: bool
 ) -> list[Value]:
-    """Return packed elements as ``F32``, integers as ``F64``."""
+    """Return packed elements as ``F32``."""
     small = _small_formats(kind, fnuz)
     if small is not None:
         return _small(v, registers, small[second])
     if kind == "i8":
         fields = (sign_extend(v, x, 8) for x in _bytes(v, registers))
-        return [v.convert(x, F64) for x in fields]
+        return [v.convert(x, F32) for x in fields]
     to_float = half_to_f32 if kind == "f16" else bf16_to_f32
     return [to_float(v, x) for x in unpacked_codes(v, registers, 16)]
 
@@ -275,8 +275,7 @@ def _smfmac(name: str) -> Callable[..., object]:
     # As in f8f6f4, a lane's 32 bytes of B are two runs of 16; A's are one run once spread out.
     width = 16 if kind in ("f16", "bf16") else 8
     runs = max(1, plan.n * plan.k * width // (8 * LANES * 16))
-    form = "values" if kind == "i8" else "singles"
-    sides = Side(form), Side(form, runs)
+    sides = Side("singles"), Side("singles", runs)
     plan = MatrixPlan(plan.m, plan.n, plan.k, 1, *sides, plan.accumulator)
 
     def call(
@@ -294,7 +293,7 @@ def _smfmac(name: str) -> Callable[..., object]:
         sets = 32 // bits
         at = i.mod("abid") % sets if not i.mod("cbsz") else 0
         positions = extract(v, index, at * bits, bits)
-        zero = v.const(F64 if kind == "i8" else F32, 0.0)
+        zero = v.const(F32, 0.0)
         spread = []
         for column in range(2 * len(kept)):
             total = zero
