@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from decode_reference import BF16, F16, FN, FNUZ, INT8, Case
 
+import flydsl_emu
 from flydsl import config
 from flydsl.errors import ConfigError, UserTypeError, UserValueError
 from flydsl_kernels.attention import paged_attention_decode
@@ -27,9 +28,15 @@ CASES = {
     "fnuz, units per token": {
         "kind": FNUZ, "layout": "vectorised", "scale": "token", "lens": (5, 16, 17), "dtype": F16,
     },
+    "int8, four keys a load": {
+        "kind": INT8, "d": 64, "dv": 192, "scale": "token", "page": 48, "window": 70,
+    },
     "int8, narrow pieces": {"kind": INT8, "d": 96, "dv": 160, "scale": "number", "page": 80},
 }  # fmt: skip
-SOME = ["vectorised", "several queries and a window", "two widths", "int8, units per token"]
+SOME = [
+    "vectorised", "several queries and a window", "two widths", "int8, units per token",
+    "int8, four keys a load",
+]  # fmt: skip
 
 
 def run(case, **options):
@@ -71,6 +78,25 @@ def test_everywhere(name, any_arch):
             changed = {"layout": layout} | ({} if kind is None else {"kind": kind})
             if CASES[name].get("page", 16) % 16 == 0:
                 run(Case(**CASES[name] | changed))
+
+
+@pytest.mark.parametrize(
+    ("arch", "kind", "d"),
+    [("gfx942", BF16, 64), ("gfx942", INT8, 64), ("gfx942", INT8, 128), ("gfx942", INT8, 256),
+     ("gfx950", BF16, 96), ("gfx1201", INT8, 128)],
+)  # fmt: skip
+def test_every_load_of_whole_lines_has_128_bits(arch, kind, d):
+    """Rows are multiples of 64 bytes, and loads of one lane have elements for up to four."""
+    with config.scope(FLYDSL_TARGET=arch):
+        for layout in ("linear", "vectorised") if d == 128 else ("linear",):
+            scale = "number" if kind == INT8 else "none"
+            case = Case(kind=kind, d=d, dv=d, layout=layout, lens=(40,), heads=2, kv=1, scale=scale)
+            with flydsl_emu.collect() as reports:
+                run(case)
+            report = next(r for r in reports if "decode_kernel" in r.kernel)
+            texts = {a.text for a in report.accesses if a.space == "global" and "load" in a.text}
+            assert texts
+            assert all("dwordx4" in text or "b128" in text for text in texts), (kind, d, texts)
 
 
 def test_every_number_of_parts_gives_the_same_rows(gfx942):

@@ -131,7 +131,8 @@ class DecodePlan:
         columns: Blocks of 16 rows that a wave has.
         blocks: Workgroups that share the rows of a head.
         piece: Elements of a key that a lane loads at once: 8 or 16.
-        width: Of values with contiguous elements: those that a lane loads at once.
+        width: Of values with contiguous elements: those of a key that a lane has.
+        turns: Of those: keys of which a lane loads one, all lanes' elements for the others too.
     """
 
     problem: DecodeProblem
@@ -141,6 +142,7 @@ class DecodePlan:
     blocks: int
     piece: int
     width: int
+    turns: int = 1
 
     @property
     def rows(self) -> int:
@@ -207,9 +209,22 @@ def select_decode(problem: DecodeProblem, facts: ArchFacts) -> DecodePlan:
     turned = problem.byte and problem.layout != "linear"
     span = 16 if turned or unit == "wmma-1250" else 8
     piece = 16 if problem.byte and problem.d_qk % (16 * parts) == 0 else 8
+    width, turns = _value_loads(problem)
+    return DecodePlan(problem, unit, span, columns, blocks, piece, width, turns)
+
+
+def _value_loads(problem: DecodeProblem) -> tuple[int, int]:
+    """Return (elements of a value that a lane has, keys whose loads lanes share).
+
+    A lane of 16 loads 128 bits, whole or for two or four lanes, so that all of them have work. Rows
+    that are no multiple of 64 bytes are loaded in smaller pieces.
+    """
+    for turns in (1, 2, 4):
+        width = (16 if problem.byte else 8) // turns
+        if problem.d_v % (ROWS * width) == 0:
+            return width, turns
     share = problem.d_v // ROWS
-    width = min(8, share & -share)
-    return DecodePlan(problem, unit, span, columns, blocks, piece, width)
+    return share & -share, 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.storage import ArrayType
 from flydsl.expr.vector import vector_alias
-from flydsl_kernels.attention.decoding import WAVES, DecodePlan, DecodeProblem, select_decode
+from flydsl_kernels.attention.decoding import ROWS, WAVES, DecodePlan, DecodeProblem, select_decode
 from flydsl_kernels.attention.device.decode_keys import (
     Pages,
     hidden_values,
@@ -16,6 +16,7 @@ from flydsl_kernels.attention.device.decode_keys import (
     load_keys,
     load_values,
     operands_of,
+    own_values,
     value_operands,
 )
 from flydsl_kernels.attention.device.decode_queries import (
@@ -184,7 +185,8 @@ def step(
     if plan.problem.token_scales:
         scales, units = (_token_scales(part, x, first) for x in (a.scale_k, a.scale_v))
         scores = [[x * s for x, s in zip(mine, scales, strict=True)] for mine in scores]
-    scores, values, units = _hidden(part, first, partly, scores, loaded[1], units)
+    values = own_values(part.pages, loaded[1])
+    scores, values, units = _hidden(part, first, partly, scores, values, units)
     found, operands = [], []
     for mine, column in zip(scores, state, strict=True):
         reference, total, parts = raised_rows(column, largest_of(mine), unit)
@@ -298,8 +300,10 @@ def _store(plan: DecodePlan, target: Any, value: Any, tile: int, quarter: Any) -
             (target + (16 * tile + first + unit.row(register))).store(item)
         return
     group, element = divmod(tile, plan.width)
+    lanes = ROWS // plan.turns
     for register, item in enumerate(value):
-        place = first + unit.row(register) + 16 * group
+        row = first + unit.row(register)
+        place = row % lanes * plan.turns + row // lanes + 16 * group
         (target + (place * plan.width + element)).store(item)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
-from flydsl_kernels.attention.decoding import DecodePlan
+from flydsl_kernels.attention.decoding import ROWS, DecodePlan
 from flydsl_kernels.attention.device.matrix import UNITS, Unit, joined
 
 __all__ = [
@@ -27,10 +27,13 @@ __all__ = [
     "load_keys",
     "load_values",
     "operands_of",
+    "own_values",
     "value_operands",
 ]
 
 _CHUNK = 8
+_ROTATE = 0x120
+"""DPP control: rotate rows of 16 lanes to the right by the number added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +166,21 @@ def load_values(pages: Pages, first: Any) -> list[Any]:
     """Load what the lane has of a step's values, in the cache's type.
 
     Of a linear cache: per group of elements, a vector of neighbouring elements for each of its
-    keys; else: per block of 16 elements, a vector of its keys.
+    keys, or of every `turns` keys; else: per block of 16 elements, a vector of its keys.
     """
     plan, problem = pages.plan, pages.plan.problem
     cache = pages.a.values
     out = []
     if problem.layout == "linear":
-        vector = vector_alias(cache.dtype, (plan.width,))
+        vector = vector_alias(cache.dtype, (plan.turns * plan.width,))
+        lanes = ROWS // plan.turns
         rows = []
-        for key in range(plan.span):
-            inside = pages.quarter * plan.span + key
+        for key in range(0, plan.span, plan.turns):
+            inside = pages.quarter * plan.span + key + pages.row // lanes
             start, token = pages.place(cache, first, inside, (2, 1))
             rows.append(start + token.to(fx.Int64) * cache.stride[1])
         for group in range(problem.d_v // (16 * plan.width)):
-            column = (pages.row + 16 * group) * plan.width
+            column = (pages.row % lanes * plan.turns + 16 * group) * plan.width
             out += [(row + column).load(vector) for row in rows]
         return out
     inside = pages.quarter * plan.span
@@ -199,8 +203,34 @@ def load_values(pages: Pages, first: Any) -> list[Any]:
     return out
 
 
+def own_values(pages: Pages, loaded: list[Any]) -> list[Any]:
+    """Return what `load_values` returned with a vector for each of the lane's keys.
+
+    Where lanes share loads, those that loaded the same elements of `turns` keys exchange them: each
+    gets a part of the elements of every key. They are as many lanes apart, in banks of their own.
+    """
+    turns = pages.plan.turns
+    if turns == 1 or pages.plan.problem.layout != "linear":
+        return loaded
+    banks, words = 4 // turns, 4 // turns
+    out = []
+    for chunk in loaded:
+        given = chunk.bitcast(fx.Int32)
+        for key in range(turns):
+            mine = [given[key * words + at] for at in range(words)]
+            for part in (part for part in range(turns) if part != key):
+                control = _ROTATE + 4 * banks * (part - key) % ROWS
+                mask = ((1 << banks) - 1) << part * banks
+                mine = [
+                    fx.rocdl.update_dpp_word(own, given[part * words + at], control, 0xF, mask)
+                    for at, own in enumerate(mine)
+                ]
+            out.append(fx.Vector.from_elements(mine).bitcast(chunk.dtype))
+    return out
+
+
 def hidden_values(pages: Pages, loaded: list[Any], seen: list[Any]) -> list[Any]:
-    """Return what `load_values` returned, zero for keys that do not count.
+    """Return what `own_values` returned, zero for keys that do not count.
 
     Args:
         pages: Where keys and values are.
