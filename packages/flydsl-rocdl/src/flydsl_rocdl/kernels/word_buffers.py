@@ -16,7 +16,7 @@ from flydsl_rocdl.expr.access import effect, intrinsic
 from flydsl_rocdl.expr.buffers import make_buffer_ptr
 from flydsl_rocdl.expr.copies import get_buffer_rsrc
 
-__all__ = ["OUTSIDE", "WordBuffer", "pinned"]
+__all__ = ["OUTSIDE", "WordBuffer", "beyond", "pinned"]
 
 _QUAD_AS_IT_IS = 0xE4
 OUTSIDE = -(2**31)
@@ -70,6 +70,28 @@ class WordBuffer:
 
     def _wave(self, offset: Any) -> IRValue:
         return self.zero if isinstance(offset, int) and offset == 0 else _word(offset)
+
+
+def beyond(lane: Any, distance: int) -> Any:
+    """Return an offset that is some bytes past a lane's.
+
+    Instructions take the distance as a constant of their own, which some architectures do only if
+    the sum is known not to exceed 32 bits; that holds for `OUTSIDE` too.
+
+    Args:
+        lane: The lane's offset, an Int32 that counts unsigned.
+        distance: Bytes, from 0 on.
+    """
+    if distance == 0:
+        return lane
+    session = require("beyond")
+    flags = session.attributes.get("no unsigned wrap")
+    if flags is None:
+        found = session.ir.Attribute.parse("#arith.overflow<nuw>")
+        flags = session.attributes["no unsigned wrap"] = {"overflowFlags": found}
+    value = _word(lane)
+    operands = value, constant(session, "i32", distance)
+    return fx.Int32.wrap(emit("arith.addi", value.type, operands, flags))
 
 
 def pinned(number: Any) -> Any:

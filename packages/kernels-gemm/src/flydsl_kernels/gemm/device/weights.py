@@ -21,7 +21,7 @@ from flydsl_kernels.gemm.device.staging import natural_row
 from flydsl_kernels.gemm.device.windows import wide
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
 from flydsl_kernels.gemm.plan import WEIGHTS, OperandPlan, WeightOrder
-from flydsl_rocdl.kernels.word_buffers import WordBuffer, pinned
+from flydsl_rocdl.kernels.word_buffers import WordBuffer, beyond, pinned
 
 __all__ = ["Blocks", "Weights", "load_step", "opened", "place_of"]
 
@@ -158,7 +158,7 @@ def load_step(blocks: Blocks, at: Any, step: int) -> list[Any]:
             piece = (step * blocks.reads + read) * blocks.groups
             unit, within = divmod(piece, shared)
             first = unit * _SIDE * order.unit_bytes + within * order.unit_bytes // shared
-            found.append(_piece(order, buffer, at + first, shared))
+            found.append(_piece(order, buffer, beyond(at, first), shared))
     return found
 
 
@@ -166,7 +166,7 @@ def _piece(order: WeightOrder, buffer: WordBuffer, at: Any, shared: int) -> Any:
     """Load a piece, part by part, of a unit that has `shared` of them."""
     words = order.part_bytes // shared // 4
     parts = [
-        buffer.load(at + part * _SIDE * order.part_bytes, words=words)
+        buffer.load(beyond(at, part * _SIDE * order.part_bytes), words=words)
         for part in range(order.parts)
     ]
     while len(parts) > 1:
