@@ -13,8 +13,9 @@ from flydsl import config
 from flydsl.errors import FlyDSLError
 from flydsl_kernels.gemm import gemm
 from flydsl_kernels.gemm.device.epilogue import Extras
-from flydsl_kernels.gemm.device.mx import MxPlan, launch_mx
+from flydsl_kernels.gemm.device.mx import launch_mx
 from flydsl_kernels.gemm.plan import EpiloguePlan
+from flydsl_kernels.gemm.shared import MxPlan
 from flydsl_rocdl.kernels.preshuffle import pack_fp4, pack_fp6
 
 KINDS = {

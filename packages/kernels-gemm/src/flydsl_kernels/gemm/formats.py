@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["FORMATS", "OUTPUTS", "PACKED", "Format", "Packed", "Unpacking"]
+__all__ = ["FORMATS", "OUTPUTS", "PACKED", "SHARED", "Format", "Packed", "Shared", "Unpacking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,34 @@ PACKED: Mapping[str, Packed] = MappingProxyType(
     }
 )  # fmt: skip
 """Element types of B that A does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """One element type of operands of which 32 neighbouring k share an E8M0 scale.
+
+    Attributes:
+        kind: Its name in instructions.
+        bits: Bits of an element.
+        order: The order of weights where they are rearranged, of
+            `flydsl_rocdl.kernels.preshuffle.LAYOUTS`; empty: there is none.
+    """
+
+    kind: str
+    bits: int
+    order: str = ""
+
+
+SHARED: Mapping[str, Shared] = MappingProxyType(
+    {
+        "float8_e4m3fn": Shared("fp8", 8, "16x16"),
+        "float8_e5m2": Shared("bf8", 8),
+        "float6_e2m3fn": Shared("fp6", 6),
+        "float6_e3m2fn": Shared("bf6", 6),
+        "float4_e2m1fn": Shared("fp4", 4, "fp4_16lane"),
+    }
+)
+"""Element types of the MX formats."""
 
 OUTPUTS: Mapping[str, int] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ is a model that orders configurations, not a measurement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.problem import GemmProblem
 from flydsl_kernels.gemm.rules import broken_rules, lds_bytes, registers
+from flydsl_kernels.gemm.shared import shared_configs, shared_needs, shared_rules
 from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.arch.occupancy import waves_by_lds, waves_by_vgpr
 
@@ -172,11 +173,16 @@ def plan_gemm(
 @lru_cache(maxsize=4096)
 def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
     facts = lookup(arch)
-    core = core_for(facts, *problem.multiplied)
+    core = None if problem.shared else core_for(facts, *problem.multiplied)
     found = []
     first = None
     for config in _configs(problem, facts, split_k):
-        broken = next(broken_rules(problem, facts, core, config), None)
+        rules = (
+            shared_rules(problem, facts, config)
+            if core is None
+            else broken_rules(problem, facts, core, config)
+        )
+        broken = next(rules, None)
         if broken is None:
             found.append(_predicted(problem, facts, core, config))
         else:
@@ -193,15 +199,15 @@ def _choice(problem: GemmProblem, arch: str, split_k: int | None) -> GemmChoice:
 
 
 def _configs(problem: GemmProblem, facts: ArchFacts, split_k: int | None) -> Iterator[GemmConfig]:
+    if problem.shared:
+        yield from _split(problem, shared_configs(problem, facts), split_k)
+        return
     size = FORMATS[problem.dtype].bytes
     for tile_m, tile_n, waves_m, waves_n in WEIGHT_TILES if problem.b.order else TILES:
         for row in _ROWS:
             plain = GemmConfig(tile_m, tile_n, row // size, waves_m, waves_n)
             steps = -(-problem.k // plain.tile_k)
-            for split in _SPLITS if split_k is None else (split_k,):
-                if split > 1 and split > steps // 2 and split_k is None:
-                    continue
-                config = replace(plain, split_k=split)
+            for config in _split(problem, (plain,), split_k):
                 yield config
                 if PIECE in facts.lds_dma_bytes or "tdm" in facts.has:
                     yield replace(config, direct=True)
@@ -211,12 +217,26 @@ def _configs(problem: GemmProblem, facts: ArchFacts, split_k: int | None) -> Ite
                 yield replace(plain, streams=units)
 
 
+def _split(
+    problem: GemmProblem, configs: Iterable[GemmConfig], split_k: int | None
+) -> Iterator[GemmConfig]:
+    """Yield configurations with K in one part and in several, or as asked for."""
+    for config in configs:
+        steps = -(-problem.k // config.tile_k)
+        for split in _SPLITS if split_k is None else (split_k,):
+            if split_k is not None or split == 1 or split <= steps // 2:
+                yield replace(config, split_k=split)
+
+
 def _predicted(
-    problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
+    problem: GemmProblem, facts: ArchFacts, core: MatrixCore | None, config: GemmConfig
 ) -> Candidate:
     device = figures_of(facts.family)
-    lds, vgprs = lds_bytes(problem, facts, config), registers(problem, core, config)
-    threads = config.waves * core.wave
+    if core is None:
+        lds, vgprs = shared_needs(problem, facts, config)
+    else:
+        lds, vgprs = lds_bytes(problem, facts, config), registers(problem, core, config)
+    threads = config.waves * facts.wave_size
     waves = min(waves_by_vgpr(facts, vgprs), waves_by_lds(facts, lds, threads))
     resident = max(1, waves * device.simds // config.waves)
     tiles = _tiles(problem, config)
@@ -254,7 +274,8 @@ def _tiles(problem: GemmProblem, config: GemmConfig) -> int:
 
 def _rate(problem: GemmProblem, device: DeviceFigures) -> float:
     """Return products per second and compute unit."""
-    faster = 2 // FORMATS[problem.dtype].bytes
+    widest = max(problem.a_bits, problem.b_bits) if problem.shared else problem.a_bits
+    faster = 16 // widest
     return device.products * faster * device.simds * device.clock
 
 
@@ -262,17 +283,18 @@ def _step_seconds(
     problem: GemmProblem, device: DeviceFigures, config: GemmConfig
 ) -> tuple[float, str]:
     """Return the time of one tile along k on one compute unit, and what limits it."""
-    size = FORMATS[problem.dtype].bytes
     products = config.tile_m * config.tile_n * config.tile_k / _rate(problem, device)
     if problem.unpacking:
         # Every wave unpacks its own columns, on units that multiply meanwhile or share the issue.
         unpacked = config.tile_n * config.tile_k * config.waves_m
         rate = 8 * device.lanes * device.simds * device.clock
         products += unpacked * problem.unpacking.operations / rate
-    row = config.tile_k * size
+    row = config.tile_k * problem.a_bits // 8
     read, written = config.tile_m * config.waves_n * row, config.tile_m * row
     past = config.tile_n * config.waves_m * config.tile_k * problem.b_bits // 8
-    if not problem.b.order:
+    if problem.shared and not problem.b.order:  # both go to registers
+        read, written, past = 0, 0, past + read
+    elif not problem.b.order:
         read += config.tile_n * config.waves_m * row
         written, past = written + config.tile_n * row, 0
     if config.direct:
@@ -284,17 +306,18 @@ def _step_seconds(
 
 def _traffic(problem: GemmProblem, config: GemmConfig) -> float:
     """Return the bytes from and to device memory: tiles that are walked together share operands."""
-    size = FORMATS[problem.dtype].bytes
     tiles_m = -(-problem.m // config.tile_m)
     again = -(-tiles_m // config.group_m)
-    a, b = problem.m * problem.k * size, problem.n * problem.k * problem.b_bits // 8
+    a, b = problem.m * problem.k * problem.a_bits // 8, problem.n * problem.k * problem.b_bits // 8
     c = problem.m * problem.n * OUTPUTS[problem.out_dtype]
     return float(problem.batch * (a + b * min(2, again) + c))
 
 
 def _roofline(problem: GemmProblem, device: DeviceFigures) -> float:
-    size = FORMATS[problem.dtype].bytes
     products = problem.batch * problem.m * problem.n * problem.k
-    a, b = problem.m * problem.k * size, problem.n * problem.k * problem.b_bits // 8
+    a, b = (
+        rows * problem.k * bits // 8
+        for rows, bits in ((problem.m, problem.a_bits), (problem.n, problem.b_bits))
+    )
     traffic = problem.batch * (a + b + problem.m * problem.n * OUTPUTS[problem.out_dtype])
     return max(products / (_rate(problem, device) * device.units), traffic / device.bandwidth)

@@ -7,13 +7,14 @@ from math import gcd
 
 from flydsl.errors import ConfigError
 from flydsl.ext.arguments import check_fields, element_type
-from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS, PACKED, Unpacking
+from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS, PACKED, SHARED, Unpacking
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS as ORDERS
 
 __all__ = [
     "ACTIVATIONS",
     "LAYOUTS",
     "SCALE_BLOCK",
+    "SHARED_K",
     "GemmProblem",
     "Operand",
     "Scaling",
@@ -24,6 +25,8 @@ ACTIVATIONS = ("", "relu", "silu", "gelu", "gelu_erf")
 LAYOUTS = ("nn", "nt", "tn", "tt")
 SCALE_BLOCK = 128
 """Columns of A, and rows and columns of B, that share a scale of kind ``"block"``."""
+SHARED_K = 32
+"""Neighbouring k that share a scale of kind ``"shared"``."""
 _LARGEST = (1 << 31) - 1
 _WIDEST = 16
 
@@ -105,10 +108,10 @@ class Scaling:
     """Which scales there are.
 
     Attributes:
-        a: ``""``, ``"tensor"``, ``"row"`` (one per row of A) or ``"block"`` (one per row and 128
-            columns).
-        b: ``""``, ``"tensor"``, ``"row"`` (one per column of B) or ``"block"`` (one per 128 x 128
-            of B); blocks of A and B go together.
+        a: ``""``, ``"tensor"``, ``"row"`` (one per row of A), ``"block"`` (one per row and 128
+            columns) or ``"shared"`` (an E8M0 one per row and 32 columns).
+        b: ``""``, ``"tensor"``, ``"row"`` (one per column of B), ``"block"`` (one per 128 x 128
+            of B) or ``"shared"``; blocks of A and B go together, and so do shared ones.
         out: ``""``, ``"tensor"`` or ``"row"``: what 8-bit results are divided by.
     """
 
@@ -119,13 +122,13 @@ class Scaling:
     def __post_init__(self) -> None:
         check_fields(self)
         for what, kind in (("a", self.a), ("b", self.b), ("out", self.out)):
-            allowed = ("", "tensor", "row") if what == "out" else ("", "tensor", "row", "block")
+            allowed = ("", "tensor", "row", *(() if what == "out" else ("block", "shared")))
             if kind not in allowed:
                 raise ConfigError(
                     f"scale_{what} has an unknown kind", code="FLY-C911", value=kind,
                     allowed=", ".join(map(repr, allowed)),
                 )  # fmt: skip
-        if (self.a == "block") != (self.b == "block"):
+        if any((self.a == kind) != (self.b == kind) for kind in ("block", "shared")):
             raise ConfigError(
                 "scales per block are needed for both operands, or for none",
                 code="FLY-C913",
@@ -143,7 +146,8 @@ class GemmProblem:
         k: Columns of A, rows of B.
         dtype: Element type of A, by name or as NumPy or PyTorch have it, as the others.
         b_dtype: Element type of B; default that of A. ``int4`` goes with 16-bit floats and int8,
-            and has an order of its own (``b.order`` is ``int4_packed``, also if not given).
+            and has an order of its own (``b.order`` is ``int4_packed``, also if not given). With
+            scaling ``"shared"`` both are of `flydsl_kernels.gemm.formats.SHARED`, in any mix.
         out_dtype: Element type of C; default `default_output`.
         batch: How many products.
         a: How A lies in memory.
@@ -201,10 +205,23 @@ class GemmProblem:
                 value=self.k, allowed=f"multiples of {SCALE_BLOCK}",
                 hint="pad A and B with zeros, or use one scale per row",
             )  # fmt: skip
+        if self.shared and self.k % SHARED_K:
+            raise ConfigError(
+                "K is no multiple of the block that shares a scale", code="FLY-C914",
+                value=self.k, allowed=f"multiples of {SHARED_K}", hint="pad A and B with zeros",
+            )  # fmt: skip
         self._check_output()
         self._check_order()
 
     def _check_types(self) -> None:
+        if self.shared:
+            for name in (self.dtype, self.b_dtype):
+                if name not in SHARED:
+                    raise ConfigError(
+                        "no product with E8M0 scales has operands of this type", code="FLY-C915",
+                        value=name, allowed=", ".join(SHARED),
+                    )  # fmt: skip
+            return
         packed = self.b_dtype in PACKED
         for name in (self.dtype, self.dtype if packed else self.b_dtype):
             _check_type(name)
@@ -263,6 +280,8 @@ class GemmProblem:
     @property
     def default_output(self) -> str:
         """Element type of C when none is given: A's, bfloat16 for 8-bit floats, int32 for int8."""
+        if self.shared:
+            return "bfloat16"
         scaled = self.scaling.a or self.scaling.b
         return default_output(self.dtype, not (scaled or self.activation or self.bias))
 
@@ -281,8 +300,22 @@ class GemmProblem:
         return self.b.vector(self.k if self.b.k_major else self.n, size)
 
     @property
+    def shared(self) -> bool:
+        """Whether 32 neighbouring k share an E8M0 scale."""
+        return self.scaling.a == "shared"
+
+    @property
+    def a_bits(self) -> int:
+        """Bits of an element of A in memory; those of 6 bits lie in bytes."""
+        if self.shared:
+            return 4 if SHARED[self.dtype].bits == 4 else 8
+        return FORMATS[self.dtype].bytes * 8
+
+    @property
     def b_bits(self) -> int:
-        """Bits of an element of B in memory."""
+        """Bits of an element of B in memory; those of 6 bits lie in bytes."""
+        if self.shared:
+            return 4 if SHARED[self.b_dtype].bits == 4 else 8
         packed = PACKED.get(self.b_dtype)
         return packed.bits if packed else FORMATS[self.b_dtype].bytes * 8
 

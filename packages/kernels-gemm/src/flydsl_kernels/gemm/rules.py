@@ -16,21 +16,40 @@ from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.arch.memory import lds_transposes
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
-__all__ = ["REACH", "broken_rules", "derive", "lds_bytes", "registers", "sum_epilogue"]
+__all__ = [
+    "MOST_SPLITS",
+    "REACH",
+    "Broken",
+    "broken_rules",
+    "derive",
+    "lds_bytes",
+    "registers",
+    "sum_epilogue",
+]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 REACH = 0x7FFFFFF0
 """Most bytes from the first to the last element of a tile in global memory."""
 _MOST_CHUNKS = 32
-_MOST_SPLITS = 256
+MOST_SPLITS = 256
+"""Most parts of K."""
 _MOST_STREAMS = 1 << 16
 _OVERHEAD = 26
 """Registers for addresses and what else there is; from compiled kernels."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Broken:
+class Broken:
+    """A rule that a configuration breaks.
+
+    Attributes:
+        code: The error's code.
+        rule: The rule.
+        value: What breaks it.
+        allowed: What would not.
+    """
+
     code: str
     rule: str
     value: object
@@ -117,9 +136,10 @@ def _plan(problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: Gemm
 
 
 def _epilogue(problem: GemmProblem) -> EpiloguePlan:
+    inner = ("block", "shared")
     return EpiloguePlan(
-        "" if problem.scaling.a == "block" else problem.scaling.a,
-        "" if problem.scaling.b == "block" else problem.scaling.b,
+        "" if problem.scaling.a in inner else problem.scaling.a,
+        "" if problem.scaling.b in inner else problem.scaling.b,
         problem.bias, problem.activation, problem.residual, problem.scaling.out,
     )  # fmt: skip
 
@@ -159,11 +179,11 @@ def sum_epilogue(problem: GemmProblem) -> EpiloguePlan:
 
 def broken_rules(
     problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
-) -> Iterator[_Broken]:
+) -> Iterator[Broken]:
     """Yield the rules that a configuration breaks, the most basic first."""
     for name in ("tile_m", "tile_n", "tile_k", "waves_m", "waves_n", "split_k", "group_m"):
         if getattr(config, name) < 1:
-            yield _Broken("FLY-C920", f"{name} is at least 1", getattr(config, name), "from 1 on")
+            yield Broken("FLY-C920", f"{name} is at least 1", getattr(config, name), "from 1 on")
             return
     if problem.b.order:
         yield from _order_rules(problem, facts)
@@ -177,67 +197,67 @@ def broken_rules(
         yield from _stream_rules(problem, config)
 
 
-def _order_rules(problem: GemmProblem, facts: ArchFacts) -> Iterator[_Broken]:
+def _order_rules(problem: GemmProblem, facts: ArchFacts) -> Iterator[Broken]:
     order = problem.b.order
     if order not in WEIGHTS or facts.family not in LAYOUTS[order].families:
         known = [name for name in WEIGHTS if facts.family in LAYOUTS[name].families]
-        yield _Broken(
+        yield Broken(
             "FLY-C927", f"{facts.name} multiplies weights in an order that it reads", order,
             ", ".join(known) or "plain matrices",
         )  # fmt: skip
 
 
-def _shape_rules(facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
+def _shape_rules(facts: ArchFacts, core: MatrixCore, config: GemmConfig) -> Iterator[Broken]:
     for side in ("m", "n"):
         tile, waves = getattr(config, f"tile_{side}"), getattr(config, f"waves_{side}")
         if tile % (16 * waves):
-            yield _Broken(
+            yield Broken(
                 "FLY-C920", f"waves divide tile_{side} into tiles of 16",
                 f"tile_{side}={tile}, waves_{side}={waves}", f"multiples of {16 * waves}",
             )  # fmt: skip
     threads = config.waves * core.wave
     if threads > facts.max_threads_per_block:
-        yield _Broken(
+        yield Broken(
             "FLY-C920", "the waves fit a workgroup", f"{threads} threads",
             f"{facts.max_threads_per_block}",
         )  # fmt: skip
-    if config.split_k > _MOST_SPLITS:
-        yield _Broken("FLY-C920", "K is split in few parts", config.split_k, f"1 to {_MOST_SPLITS}")
+    if config.split_k > MOST_SPLITS:
+        yield Broken("FLY-C920", "K is split in few parts", config.split_k, f"1 to {MOST_SPLITS}")
 
 
-def _k_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
+def _k_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> Iterator[Broken]:
     size = FORMATS[problem.dtype].bytes
     row = config.tile_k * size
     least = core.step_bytes
     if row & (row - 1) or not least <= row <= _MOST_CHUNKS * PIECE:
-        yield _Broken(
+        yield Broken(
             "FLY-C921", "tile_k is a power of two that holds whole instructions", config.tile_k,
             f"powers of two from {least // size} to {_MOST_CHUNKS * PIECE // size}",
         )  # fmt: skip
     if problem.scaling.a == "block":
         wave_n = config.tile_n // config.waves_n
         if config.tile_k > SCALE_BLOCK or (SCALE_BLOCK % wave_n and wave_n % SCALE_BLOCK):
-            yield _Broken(
+            yield Broken(
                 "FLY-C926", "a tile along k, and a wave's columns, lie in one block of scales",
                 f"tile_k={config.tile_k}, {wave_n} columns", f"{SCALE_BLOCK} and its divisors",
             )  # fmt: skip
 
 
-def _cover_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> Iterator[_Broken]:
+def _cover_rules(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> Iterator[Broken]:
     size = FORMATS[problem.dtype].bytes
     threads = config.waves * core.wave
     sides = (("A", config.tile_m, problem.a.k_major), ("B", config.tile_n, problem.b.k_major))
     for name, rows, k_major in sides[: _staged(problem)]:
         pieces = rows * (config.tile_k * size // PIECE)
         if pieces % threads and threads % max(1, pieces):
-            yield _Broken(
+            yield Broken(
                 "FLY-C922",
                 f"the threads' loads of 16 bytes cover the tile of {name} a whole number of times",
                 f"{rows} x {config.tile_k}, {threads} threads", f"multiples of {threads * PIECE} "
                 "bytes, or its divisors",
             )  # fmt: skip
         elif not k_major and rows & (rows - 1):
-            yield _Broken(
+            yield Broken(
                 "FLY-C922", f"a tile of {name} with contiguous rows has a power of two of them",
                 rows, "powers of two",
             )  # fmt: skip
@@ -282,10 +302,10 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
 
 def _memory_rules(
     problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
-) -> Iterator[_Broken]:
+) -> Iterator[Broken]:
     needed = lds_bytes(problem, facts, config)
     if needed > facts.lds.capacity:
-        yield _Broken(
+        yield Broken(
             "FLY-C923", f"two tiles of each operand fit the LDS of {facts.name}",
             f"{needed} bytes", f"{facts.lds.capacity} bytes",
         )  # fmt: skip
@@ -293,13 +313,13 @@ def _memory_rules(
     waves = max(1, -(-config.waves // facts.lds.simds))
     most = min(rules.vgpr_max + rules.agpr_max, rules.vgpr_total // waves)
     if registers(problem, core, config) > most:
-        yield _Broken(
+        yield Broken(
             "FLY-C924", "a lane's sums, fragments and loads fit its registers",
             f"about {registers(problem, core, config)}", f"{most} on {facts.name}",
         )  # fmt: skip
     for name, reach in _reaches(problem, config):
         if reach > REACH:
-            yield _Broken(
+            yield Broken(
                 "FLY-C925", f"a tile of {name} spans less than 2 GiB", f"{reach} bytes",
                 f"{REACH}; copy {name} to shorter rows, or use smaller tiles",
             )  # fmt: skip
@@ -323,19 +343,17 @@ def _reaches(problem: GemmProblem, config: GemmConfig) -> Iterator[tuple[str, in
     yield "C", (rows * leading + config.tile_n) * width
 
 
-def _transfer_rules(
-    problem: GemmProblem, facts: ArchFacts, config: GemmConfig
-) -> Iterator[_Broken]:
+def _transfer_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> Iterator[Broken]:
     sides = (("m", config.tile_m, problem.a), ("n", config.tile_n, problem.b))
     own = [side for side in sides if _transferring(side[2], facts, config)]
     for name, rows, _ in own:
         if rows % config.waves:
-            yield _Broken(
+            yield Broken(
                 "FLY-C927", f"the waves share the tensor transfers of tile_{name}",
                 f"{config.waves} waves, {rows} rows", f"multiples of {config.waves}, direct=False",
             )  # fmt: skip
     if not own:
-        yield _Broken(
+        yield Broken(
             "FLY-C927", "tensor transfers need an operand whose k is contiguous", "neither",
             "direct=False",
         )  # fmt: skip
@@ -343,12 +361,12 @@ def _transfer_rules(
 
 def _direct_rules(
     problem: GemmProblem, facts: ArchFacts, core: MatrixCore, config: GemmConfig
-) -> Iterator[_Broken]:
+) -> Iterator[Broken]:
     if _moves(facts):
         yield from _transfer_rules(problem, facts, config)
         return
     if PIECE not in facts.lds_dma_bytes:
-        yield _Broken(
+        yield Broken(
             "FLY-C927", "loads of 16 bytes into LDS need an architecture that has them",
             facts.name, "direct=False",
         )  # fmt: skip
@@ -356,21 +374,21 @@ def _direct_rules(
     whole = [side for side in sides[: _staged(problem)] if _whole(side[1], facts, core)]
     for name, _, vector in whole:
         if vector < PIECE:
-            yield _Broken(
+            yield Broken(
                 "FLY-C927", f"loads into LDS need rows of {name} of whole 16 bytes",
                 f"loads of {vector} bytes", "direct=False",
             )  # fmt: skip
     if not whole:
-        yield _Broken(
+        yield Broken(
             "FLY-C927", "loads into LDS need an operand whose k is contiguous", "neither",
             "direct=False",
         )  # fmt: skip
 
 
-def _stream_rules(problem: GemmProblem, config: GemmConfig) -> Iterator[_Broken]:
+def _stream_rules(problem: GemmProblem, config: GemmConfig) -> Iterator[Broken]:
     tiles = -(-problem.m // config.tile_m) * -(-problem.n // config.tile_n) * problem.batch
     if not tiles <= config.streams <= _MOST_STREAMS or config.split_k > 1 or problem.k == 0:
-        yield _Broken(
+        yield Broken(
             "FLY-C920", "workgroups that share all steps are as many as tiles or more, K is not "
             "empty and not split", f"streams={config.streams}, split_k={config.split_k}, "
             f"K={problem.k}", f"streams from {tiles} to {_MOST_STREAMS}, split_k=1",

@@ -3,7 +3,8 @@
 Both operands are rows of codes along k, as they are usually kept: nothing is rearranged. Lanes load
 what the instruction wants straight into registers, a step of 128 columns ahead: 16 bytes at a time,
 of which the halves of a wave take turns, and a word with the four scales of a row. Memory past the
-last row and codes and scales past the last column count as zeros.
+last row and codes and scales past the last column count as zeros. Where K is split, a workgroup's
+columns end at a step, and so do those that count.
 
 How the instruction's scales meet elements of 6 bits is not published, so these become floats of 8
 bits first: the same sign, exponent and mantissa bits with the larger bias, hence the same number
@@ -12,91 +13,23 @@ times a power of two that the sums make up for (`KINDS`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.expr.vector import vector_alias
 from flydsl_kernels.gemm.device.epilogue import Extras, Finish, corner, deliver
 from flydsl_kernels.gemm.device.order import spot
-from flydsl_kernels.gemm.device.windows import OUTSIDE, load_words, wide, window
-from flydsl_kernels.gemm.plan import EpiloguePlan
+from flydsl_kernels.gemm.device.windows import load_words, wide, window
+from flydsl_kernels.gemm.shared import KINDS, Kind, MxPlan
+from flydsl_rocdl.kernels.word_buffers import OUTSIDE, beyond
 
-__all__ = ["KINDS", "Kind", "MxPlan", "launch_mx"]
+__all__ = ["launch_mx"]
 
 _STEP = 128
 _SHARED = 32
 _WAVE = 32
 _VALUES = 8
-_GROUP = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How codes of one format reach the instruction.
-
-    Attributes:
-        code: The format's number in the instruction.
-        run: Neighbouring k that a lane loads at once.
-        distance: Bytes from one half of a wave to the other.
-        deficit: Power of two by which the numbers are too small after widening.
-    """
-
-    code: int
-    run: int
-    distance: int = 16
-    deficit: int = 0
-
-    @property
-    def loads(self) -> int:
-        """Loads of a lane for one step."""
-        return _STEP // 2 // self.run
-
-
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "fp8": Kind(0, 16),
-        "bf8": Kind(1, 16),
-        "fp6": Kind(0, 16, 12, 6),
-        "bf6": Kind(1, 16, 12, 12),
-        "fp4": Kind(4, 32),
-    }
-)
-"""Formats: E4M3, E5M2, E2M3, E3M2 and E2M1. Those of 6 bits lie as `pack_fp6` packs them."""
-
-
-@dataclass(frozen=True, slots=True)
-class MxPlan:
-    """What a kernel is compiled for.
-
-    Attributes:
-        a: Format of A, a key of `KINDS`.
-        b: Format of B.
-        tiles: Instruction tiles of 16 x 16 of a wave, along M and N.
-        waves: Waves of a workgroup along M and N.
-        ragged: Whether the last step along k is not full.
-        epilogue: How results are finished.
-    """
-
-    a: str
-    b: str
-    tiles: tuple[int, int]
-    waves: tuple[int, int]
-    ragged: bool
-    epilogue: EpiloguePlan
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """Rows and columns of C of a workgroup."""
-        return 16 * self.tiles[0] * self.waves[0], 16 * self.tiles[1] * self.waves[1]
-
-    @property
-    def threads(self) -> int:
-        """Threads of a workgroup."""
-        return _WAVE * self.waves[0] * self.waves[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +43,10 @@ class _Side:
         codes: Window of the workgroup's rows of codes.
         scales: Window of their scales.
         pitch: Bytes of a row of codes.
+        blocks: Scales of a row.
         row: The lane's row of the first tile within the workgroup's.
-        k: Columns of A.
+        begin: First column of A of the workgroup's part.
+        end: Where the part ends.
     """
 
     kind: Kind
@@ -120,29 +55,35 @@ class _Side:
     codes: Any
     scales: Any
     pitch: Any
+    blocks: Any
     row: Any
-    k: Any
+    begin: Any
+    end: Any
 
 
 def _loaded(side: _Side, k: Any) -> list[Any]:
-    """Load a lane's part of the step that begins at column `k`: for each tile pieces and scales."""
+    """Load a lane's part of the step that begins at column `k`: for each tile pieces and scales.
+
+    Steps past the end of the part are zeros.
+    """
     kind = side.kind
     half = fx.thread_idx.x % _WAVE // 16
     per_byte = 2 if kind.run == 32 else 1
-    blocks = side.k // _SHARED
+    there = k < side.end
     found = []
     for tile in range(side.tiles):
         row = side.row + 16 * tile
         start = row * side.pitch + k // per_byte + half * kind.distance
+        start = fx.arith.select(there, start, fx.Int32(OUTSIDE))
         for load in range(kind.loads):
-            place = start + load * 32
+            place = beyond(start, load * 32)
             if side.ragged:
-                inside = k + (2 * load * kind.run + half * kind.run) < side.k
+                inside = k + (2 * load * kind.run + half * kind.run) < side.end
                 place = fx.arith.select(inside, place, fx.Int32(OUTSIDE))
-            found.append((side.codes + place).load(vector_alias(fx.Int32, (4,))))
+            found.append(load_words(side.codes, place, 4, 16))
         first = k // _SHARED
-        limit = blocks - first if side.ragged else None
-        place = row * blocks + first
+        limit = side.end // _SHARED - first if side.ragged else None
+        place = fx.arith.select(there, row * side.blocks + first, fx.Int32(OUTSIDE))
         found.append(load_words(side.scales, place, 1, 1 if side.ragged else 4, limit))
     return found
 
@@ -184,40 +125,54 @@ def _multiplied(a: _Side, b: _Side, loaded: list[list[Any]], acc: list[list[Any]
 
 @flyc.jit
 def _sums(a: _Side, b: _Side) -> Any:
-    """Return a wave's sums over all columns of A."""
+    """Return a wave's sums over the columns of its part.
+
+    Steps take turns with two sets of registers, so that nothing is copied; the second one of the
+    last turn may be past the end, of zeros.
+    """
     zeros = fx.Vector.filled((_VALUES,), 0, fx.Float32)
     acc = [[zeros] * b.tiles for _ in range(a.tiles)]
-    ahead = [_loaded(a, fx.Int32(0)), _loaded(b, fx.Int32(0))]
-    for k in range(fx.Int32(0), a.k, _STEP):
-        here = ahead
-        ahead = [_loaded(a, k + _STEP), _loaded(b, k + _STEP)]
-        acc = _multiplied(a, b, here, acc)
+    even = _both(a, b, a.begin)
+    # One turn at least: loads before a loop that may be skipped are moved behind the test.
+    for past in range(fx.Int32(0), fx.max(a.end - a.begin, fx.Int32(1)), 2 * _STEP):
+        k = a.begin + past
+        odd = _both(a, b, k + _STEP)
+        acc = _multiplied(a, b, even, acc)
+        even = _both(a, b, k + 2 * _STEP)
+        acc = _multiplied(a, b, odd, acc)
     return acc
 
 
+def _both(a: _Side, b: _Side, k: Any) -> list[list[Any]]:
+    """Load both operands of a step; no product moves across."""
+    fx.rocdl.sched_barrier("salu")
+    found = [_loaded(a, k), _loaded(b, k)]
+    fx.rocdl.sched_barrier("salu")
+    return found
+
+
 def _side(
-    plan: MxPlan, which: int, tensors: tuple[Any, Any], layer: Any, first: Any, row: Any
-) -> _Side:
+    plan: MxPlan, which: int, tensors: tuple[Any, Any], where: tuple[Any, Any, Any],
+    part: tuple[Any, Any],
+) -> _Side:  # fmt: skip
     """Return an operand of the workgroup's tile.
 
     Args:
         plan: The plan.
         which: 0 for A, 1 for B.
         tensors: Codes and scales, (batch, rows, bytes) each.
-        layer: Matrix of the batch.
-        first: The tile's first row.
-        row: The lane's row within the tile.
+        where: Matrix of the batch, the tile's first row, and the lane's row within the tile.
+        part: First column of A, and where the columns end.
     """
-    codes, scales = tensors
+    (codes, scales), (layer, first, row) = tensors, where
     windows = []
     for tensor in tensors:
         pitch = wide(tensor.shape[2])
         offset = wide(layer) * tensor.stride[0] + wide(first) * pitch
         windows.append(window(tensor.iter, offset, wide(fx.Int32(tensor.shape[1]) - first) * pitch))
-    k = fx.Int32(scales.shape[2]) * _SHARED
     return _Side(
         KINDS[(plan.a, plan.b)[which]], plan.tiles[which], plan.ragged, windows[0], windows[1],
-        fx.Int32(codes.shape[2]), row, k,
+        fx.Int32(codes.shape[2]), fx.Int32(scales.shape[2]), row, *part,
     )  # fmt: skip
 
 
@@ -234,20 +189,28 @@ def mx_kernel(
     A: fx.Tensor, B: fx.Tensor, SA: fx.Tensor, SB: fx.Tensor, C: fx.Tensor, extras: Extras,
     plan: fx.Constexpr[MxPlan],
 ) -> None:  # fmt: skip
-    """C = finished((A SA) (B SB)^T), for every matrix of the batch."""
+    """C = finished((A SA) (B SB)^T), for every matrix of the batch; with split K, of each part."""
     rows, columns = fx.Int32(C.shape[1]), fx.Int32(C.shape[2])
     tile_m, tile_n = plan.tile
     tiles = (rows + (tile_m - 1)) // tile_m, (columns + (tile_n - 1)) // tile_n
-    own = spot(tiles, fx.Int32(C.shape[0]), _GROUP, 1)
+    layers = fx.Int32(C.shape[0])
+    own = spot(tiles, layers, plan.group_m, 1)
+    layer, begin, end = own.layer, fx.Int32(0), fx.Int32(SA.shape[2]) * _SHARED
+    if fx.const_expr(plan.split_k > 1):
+        batches = layers // plan.split_k
+        part, layer = own.layer // batches, own.layer % batches
+        each = ((end + (_STEP - 1)) // _STEP + (plan.split_k - 1)) // plan.split_k * _STEP
+        begin = part * each
+        end = fx.min(end, begin + each)
     row, column = own.tile_m * tile_m, own.tile_n * tile_n
     wave = fx.rocdl.readfirstlane(fx.Int32, fx.thread_idx.x // _WAVE)
     inner, half = fx.thread_idx.x % 16, fx.thread_idx.x % _WAVE // 16
     below = wave // plan.waves[1] * (16 * plan.tiles[0])
     beside = wave % plan.waves[1] * (16 * plan.tiles[1])
-    a = _side(plan, 0, (A, SA), own.layer, row, below + inner)
-    b = _side(plan, 1, (B, SB), own.layer, column, beside + inner)
+    a = _side(plan, 0, (A, SA), (layer, row, below + inner), (begin, end))
+    b = _side(plan, 1, (B, SB), (layer, column, beside + inner), (begin, end))
     acc = _sums(a, b)
-    finish = Finish(plan.epilogue, extras, own.layer, row, column, rows, columns)
+    finish = Finish(plan.epilogue, extras, layer, row, column, rows, columns)
     place = below + inner, beside + half * _VALUES
     _delivered(
         acc, a.kind.deficit + b.kind.deficit, place, finish, (C, corner(C, own.layer, finish))
@@ -266,7 +229,7 @@ def launch_mx(
         B: The same of B's columns, (batch, N, bytes of a row).
         SA: E8M0 scales, (batch, M, K / 32).
         SB: E8M0 scales, (batch, N, K / 32).
-        C: (batch, M, N).
+        C: (batch, M, N); with split K, f32 sums of each part, (parts * batch, M, N).
         extras: What goes into results besides.
         plan: The plan.
         stream: Where to launch.

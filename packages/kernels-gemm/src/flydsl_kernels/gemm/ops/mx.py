@@ -9,35 +9,24 @@ from flydsl.errors import ConfigError, TargetError, UserValueError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import check_no_gradient
 from flydsl_kernels.gemm.arrays import aligned, as_output, as_stack, stacked
-from flydsl_kernels.gemm.device_figures import figures_of
+from flydsl_kernels.gemm.formats import SHARED
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, apart, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, config_of, output_type
 from flydsl_kernels.gemm.planning import facts_of
-from flydsl_kernels.gemm.problem import GemmProblem, Operand
+from flydsl_kernels.gemm.problem import SHARED_K, GemmProblem, Operand, Scaling
 from flydsl_kernels.gemm.rules import sum_epilogue
+from flydsl_kernels.gemm.shared import derive_shared
 from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.kernels.preshuffle import pack_fp4, pack_fp6
 
 __all__ = ["has_shared_exponents", "run_mx"]
 
-_SHARED = 32
-_STEP = 128
-_LARGEST_TILE = 128
-_REACH = 0x7FFFFFF0
 _SCALES = ("uint8", "float8_e8m0fnu")
-# Formats of the element types that have one code in each byte.
-_WHOLE = {
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "bf8",
-    "float6_e2m3fn": "fp6",
-    "float6_e3m2fn": "bf6",
-    "float4_e2m1fn": "fp4",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """An operand: format, codes and scales as stacks (batch, rows, bytes), and columns."""
+    """An operand: type, codes and scales as stacks (batch, rows, bytes), and columns."""
 
     kind: str
     codes: Any
@@ -62,11 +51,11 @@ def run_mx(a: Any, b: Any, request: Request) -> Any:
         request: The optional arguments; scales are (…, M, K / 32) and (…, N, K / 32).
 
     Raises:
-        ConfigError: K is no multiple of 32, or an option that these products do not have.
+        ConfigError: K is no multiple of 32, or a configuration that breaks a rule.
         UserValueError: Shapes or types that do not fit.
         TargetError: The architecture has no such instruction for plain matrices.
     """
-    _check_options(request)
+    _check_layout(request)
     check_no_gradient(
         "products with E8M0 scales", "FLY-U914", a=a, b=b, bias=request.bias,
         residual=request.residual,
@@ -94,16 +83,12 @@ def run_mx(a: Any, b: Any, request: Request) -> Any:
     return _run((first, second), (batch, outer), a, request, facts)
 
 
-def _check_options(request: Request) -> None:
-    for what, given in (
-        ("config", request.config), ("split_k", request.split_k),
-        ("layout", None if request.layout == "nt" else request.layout),
-    ):  # fmt: skip
-        if given is not None:
-            raise ConfigError(
-                f"products with E8M0 scales have no {what}", code="FLY-C927", value=given,
-                hint="operands are (M, K) and (N, K)",
-            )  # fmt: skip
+def _check_layout(request: Request) -> None:
+    if request.layout != "nt":
+        raise ConfigError(
+            "products with E8M0 scales have no layout", code="FLY-C927", value=request.layout,
+            allowed="nt", hint="operands are (M, K) and (N, K)",
+        )  # fmt: skip
 
 
 def _check_target(facts: ArchFacts) -> None:
@@ -120,41 +105,35 @@ def _codes(array: Any, scale: Any, what: str) -> _Codes:
     if scale is None:
         raise UserValueError(
             f"{what} has no scales", code="FLY-U911", value=None,
-            allowed=f"scale_{what} of uint8 or float8_e8m0fnu, (rows, K / {_SHARED})",
+            allowed=f"scale_{what} of uint8 or float8_e8m0fnu, (rows, K / {SHARED_K})",
         )  # fmt: skip
     arrays.check_same_library(scale, array, f"scale_{what}")
     arrays.check_dtype(scale, _SCALES, f"scale_{what}")
     stack = as_stack(arrays.contiguous(array), what)
     name, columns = arrays.dtype_name(array), int(stack.shape[2])
-    kind = _WHOLE.get(name, "")
     halved = name == "float4_e2m1fn_x2"
     if name == "uint8":
-        halved = int(scale.shape[-1]) * _SHARED == 2 * columns
-        kind = "fp4" if halved else "fp6"
-    if not (kind or halved):
+        halved = int(scale.shape[-1]) * SHARED_K == 2 * columns
+    kind = "float4_e2m1fn" if halved else "float6_e2m3fn" if name == "uint8" else name
+    if kind not in SHARED:
         raise ConfigError(
             "no product with E8M0 scales has operands of this type", code="FLY-C915", value=name,
-            allowed=", ".join((*_WHOLE, "float4_e2m1fn_x2", "uint8")),
+            allowed=", ".join((*SHARED, "float4_e2m1fn_x2", "uint8")),
         )  # fmt: skip
     k = columns * (2 if halved else 1)
-    if k % _SHARED:
+    if k % SHARED_K:
         raise ConfigError(
             "K is no multiple of the block that shares a scale", code="FLY-C914", value=k,
-            allowed=f"multiples of {_SHARED}", hint="pad both operands with zeros",
+            allowed=f"multiples of {SHARED_K}", hint="pad both operands with zeros",
         )  # fmt: skip
-    arrays.check_shape(scale, (*array.shape[:-1], k // _SHARED), f"scale_{what}")
+    arrays.check_shape(scale, (*array.shape[:-1], k // SHARED_K), f"scale_{what}")
     codes = arrays.as_bytes(stack)
     if name == "float4_e2m1fn":
         codes = pack_fp4(codes)
-    elif name.startswith("float6"):
+    elif name in ("float6_e2m3fn", "float6_e3m2fn"):
         codes = pack_fp6(codes)
     scales = arrays.as_bytes(as_stack(arrays.contiguous(scale), f"scale_{what}"))
-    if _LARGEST_TILE * k >= _REACH:
-        raise ConfigError(
-            "a tile of a configuration spans more than 2 GiB", code="FLY-C925", value=f"K={k}",
-            allowed=f"K below {_REACH // _LARGEST_TILE}",
-        )  # fmt: skip
-    return _Codes(kind or "fp4", aligned(codes), aligned(scales), k)
+    return _Codes(kind, aligned(codes), aligned(scales), k)
 
 
 def _run(
@@ -168,8 +147,9 @@ def _run(
     name = output_type(like, request) if given else "bfloat16"
     whole = (batch, m, n)
     scaling, scales = scales_of(like, Request(scale_out=request.scale_out), (*whole, k))
+    scaling = Scaling("shared", "shared", scaling.out)
     problem = GemmProblem(
-        m, n, k, "bfloat16", "", name, batch, Operand(), Operand(), Operand(), scaling,
+        m, n, k, first.kind, second.kind, name, batch, Operand(), Operand(), Operand(), scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
     result = request.out
@@ -183,36 +163,31 @@ def _run(
     if request.residual is not None:
         residual, where = residual_of(request.residual, like, whole, where)
     bias = c if request.bias is None else bias_of(request.bias, like, batch, n)
+    problem = replace(problem, c=where)
     if 0 not in whole:
+        plan = derive_shared(problem, facts, config_of(problem, facts, request))
         extras = (bias, residual, *(c if scale is None else scale for scale in scales))
-        _launch(operands, c, extras, replace(problem, c=where), (request.stream, facts))
+        _launch(operands, c, extras, problem, (plan, request.stream))
     return result
 
 
 def _launch(
     operands: tuple[_Codes, _Codes], c: Any, extras: tuple[Any, ...], problem: GemmProblem,
-    where: tuple[Any, ArchFacts],
+    how: tuple[Any, Any],
 ) -> None:  # fmt: skip
     from flydsl_kernels.gemm.device.epilogue import Extras
-    from flydsl_kernels.gemm.device.mx import MxPlan, launch_mx
+    from flydsl_kernels.gemm.device.mx import launch_mx
+    from flydsl_kernels.gemm.device.split_k import SplitPlan, launch_sum
 
-    first, second = operands
-    stream, facts = where
-    finish = replace(sum_epilogue(problem), vector=min(8, problem.c_vector))
-    tiles, waves = _division(problem, figures_of(facts.family).units)
-    plan = MxPlan(first.kind, second.kind, tiles, waves, problem.k % _STEP != 0, finish)
+    (first, second), (plan, stream) = operands, how
     stacks = [
         stacked(array, problem.batch)
         for array in (first.codes, second.codes, first.scales, second.scales)
     ]
-    launch_mx(*stacks, c, Extras(*extras), plan, stream)
-
-
-def _division(problem: GemmProblem, units: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return instruction tiles of a wave and waves of a workgroup: few where there are few rows."""
-    if problem.m <= 16:
-        return (1, 1), (1, 4)
-    if problem.m <= 32:
-        return (2, 1), (1, 4)
-    large = -(-problem.m // _LARGEST_TILE) * -(-problem.n // _LARGEST_TILE) * problem.batch
-    return ((4, 4), (2, 2)) if large >= units else ((2, 2), (2, 2))
+    more, parts = Extras(*extras), plan.split_k
+    if parts == 1:
+        launch_mx(*stacks, c, more, plan, stream)
+        return
+    work = arrays.empty((parts * problem.batch, problem.m, problem.n), "float32", c)
+    launch_mx(*stacks, work, more, plan, stream)
+    launch_sum(work, c, more, SplitPlan(parts, False, sum_epilogue(problem)), stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -20,8 +21,8 @@ from flydsl_kernels.gemm.rules import sum_epilogue
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
 __all__ = [
+    "by_rows",
     "check_layout",
-    "check_options",
     "flat_of",
     "order_of",
     "result_of",
@@ -84,7 +85,11 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
     kind = _own_kernel(dtype, weight, request, facts)
     if weight.batch is not None or (a.ndim == 2 and not kind):
         return run_gemm(a, weight, request)
-    return _by_rows(a, weight, request, (kind, facts))
+
+    def multiply(rows: Any, flat: Request) -> Any:
+        return _one(rows, weight, flat, (kind, facts)) if kind else run_gemm(rows, weight, flat)
+
+    return by_rows(a, weight.n, request, multiply)
 
 
 def order_of(weight: Any, facts: Any) -> str:
@@ -119,11 +124,17 @@ def _own_kernel(dtype: str, weight: Any, request: Request, facts: Any) -> str:
     return kind if own and not more else ""
 
 
-def _by_rows(a: Any, weight: Any, request: Request, how: tuple[str, Any]) -> Any:
-    """Multiply all rows of a batch by the same weights."""
+def by_rows(a: Any, n: int, request: Request, multiply: Callable[[Any, Request], Any]) -> Any:
+    """Multiply all rows of a batch by the same weights.
+
+    Args:
+        a: (…, M, columns).
+        n: Columns of the result.
+        request: The optional arguments, those with a row for each of `a` in its shape.
+        multiply: Called with `a` and these as matrices; returns the result of all rows.
+    """
     lead = tuple(int(extent) for extent in a.shape[:-1])
-    m, n, k = prod(lead), weight.n, weight.k
-    rows = a.reshape(m, k)
+    m = prod(lead)
     found = request.out
     if found is not None:
         arrays.check_same_library(found, a, "out")
@@ -133,15 +144,15 @@ def _by_rows(a: Any, weight: Any, request: Request, how: tuple[str, Any]) -> Any
         if not arrays.shares_memory(found, request.out):
             found = arrays.empty((m, n), arrays.dtype_name(request.out), a)
 
-    def whole(array: Any, last: tuple[int, ...]) -> Any:
-        same = array is not None and tuple(array.shape) == (*lead, *last)
-        return array.reshape(m, *last) if same else array
+    def whole(array: Any) -> Any:
+        same = array is not None and tuple(array.shape[: len(lead)]) == lead
+        return array.reshape(m, *array.shape[len(lead) :]) if same else array
 
     flat = replace(
-        request, out=found, residual=whole(request.residual, (n,)),
-        scale_a=whole(request.scale_a, ()), scale_out=whole(request.scale_out, ()),
+        request, out=found, residual=whole(request.residual), scale_a=whole(request.scale_a),
+        scale_out=whole(request.scale_out),
     )  # fmt: skip
-    result = _one(rows, weight, flat, how) if how[0] else run_gemm(rows, weight, flat)
+    result = multiply(a.reshape(m, a.shape[-1]), flat)
     if request.out is None:
         return result.reshape(*lead, n)
     if not arrays.shares_memory(result, request.out):
@@ -189,21 +200,6 @@ def check_layout(request: Request) -> None:
             "products with preshuffled weights have no layout", code="FLY-C917",
             value=request.layout, allowed="nt", hint="a is (M, K), a view of any strides",
         )  # fmt: skip
-
-
-def check_options(request: Request) -> None:
-    """Check that no option was given that products with scaled weights do not have.
-
-    Raises:
-        ConfigError: One was.
-    """
-    check_layout(request)
-    for what, given in (("config", request.config), ("split_k", request.split_k)):
-        if given is not None:
-            raise ConfigError(
-                f"products with preshuffled weights have no {what}", code="FLY-C917", value=given,
-                hint="launch_gemm takes the tile",
-            )  # fmt: skip
 
 
 def _tile(problem: GemmProblem, units: int, paired: bool) -> tuple[int, int, int]:
@@ -288,7 +284,7 @@ def separately(
     """Finish sums in a launch of their own: what the kernel itself has no epilogue for.
 
     Args:
-        sums: f32 (M, N).
+        sums: f32 (M, N), or (parts, M, N) of the parts of K.
         arrays_: An array of the call, and the result.
         problem: The problem.
         request: Bias and residual.
@@ -306,8 +302,9 @@ def separately(
         residual, where = residual_of(request.residual, like, (1, m, n), where)
     bias = None if request.bias is None else bias_of(request.bias, like, 1, n)
     extras = [c if item is None else item for item in (bias, residual, *scales)]
-    summing = SplitPlan(1, False, sum_epilogue(replace(problem, c=where)))
-    launch_sum(sums.reshape(1, m, n), c, Extras(*extras), summing, request.stream)
+    parts = int(sums.shape[0]) if sums.ndim == 3 else 1
+    summing = SplitPlan(parts, False, sum_epilogue(replace(problem, c=where)))
+    launch_sum(sums.reshape(parts, m, n), c, Extras(*extras), summing, request.stream)
 
 
 def flat_of(result: Any, m: int, n: int) -> Any:

@@ -19,9 +19,10 @@ from flydsl_kernels.gemm.problem import (
     default_output,
 )
 from flydsl_kernels.gemm.rules import derive, sum_epilogue
+from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
-__all__ = ["Request", "apart", "output_type", "run_gemm"]
+__all__ = ["Request", "apart", "config_of", "output_type", "run_gemm"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -91,13 +92,17 @@ def run_gemm(a: Any, b: Any, request: Request) -> Any:
     if 0 in given.result.shape:
         return given.result
     facts = facts_of(arrays.target_of(a))
-    config = request.config
-    if config is None:
-        config = plan_gemm(given.problem, facts.name, split_k=request.split_k).best.config
-    elif request.split_k is not None:
-        config = replace(config, split_k=request.split_k)
+    config = config_of(given.problem, facts, request)
     _launch(given, derive(given.problem, facts, config), request.stream)
     return given.result
+
+
+def config_of(problem: GemmProblem, facts: ArchFacts, request: Request) -> GemmConfig:
+    """Return the configuration that was asked for, or the best one that is planned."""
+    if request.config is None:
+        return plan_gemm(problem, facts.name, split_k=request.split_k).best.config
+    config: GemmConfig = request.config
+    return config if request.split_k is None else replace(config, split_k=request.split_k)
 
 
 def apart(request: Request, *operands: Any) -> tuple[Any, ...]:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import replace
 from typing import Any
 
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
+from flydsl.ext.arguments import check_no_gradient
+from flydsl_kernels.gemm.formats import SHARED
 from flydsl_kernels.gemm.ops.arguments import scales_of
-from flydsl_kernels.gemm.ops.preshuffled import check_options, flat_of, result_of, separately
-from flydsl_kernels.gemm.ops.product import Request, apart, output_type
+from flydsl_kernels.gemm.ops.preshuffled import (
+    by_rows,
+    check_layout,
+    flat_of,
+    result_of,
+    separately,
+)
+from flydsl_kernels.gemm.ops.product import Request, apart, config_of, output_type
 from flydsl_kernels.gemm.planning import facts_of
-from flydsl_kernels.gemm.problem import GemmProblem, Operand
+from flydsl_kernels.gemm.problem import SHARED_K, GemmProblem, Operand, Scaling
+from flydsl_kernels.gemm.shared import derive_shared
+from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.kernels.preshuffle import pack_fp4, preshuffle_scales
 
 __all__ = ["run_scaled"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
-_SHARED = 32
 _OUTPUTS = {"bfloat16": "bf16", "float16": "fp16", "float32": "f32"}
-_WEIGHTS = {"float4_e2m1fn": ("fp4", "fp4_16lane"), "float8_e4m3fn": ("fp8", "16x16")}
+_WEIGHTS = {name: kind.order for name, kind in SHARED.items() if kind.order}
 
 
 def run_scaled(a: Any, weight: Any, request: Request) -> Any:
@@ -38,47 +47,67 @@ def run_scaled(a: Any, weight: Any, request: Request) -> Any:
         UserValueError: Shapes that do not fit.
         TargetError: The architecture has no instructions with scales.
     """
-    check_options(request)
-    request, a = apart(request, a)
+    check_layout(request)
+    check_no_gradient(
+        "products with E8M0 scales", "FLY-U914", a=a, bias=request.bias, residual=request.residual
+    )
+    request, a, weight = apart(request, a, weight)
     facts = facts_of(arrays.target_of(a))
-    b_kind, order = _WEIGHTS.get(weight.dtype, ("", "16x16"))
-    weight.require(layout=order, arch=facts.name, dtypes=tuple(_WEIGHTS))
-    kind, codes = _codes(a, weight.k)
+    weight.require(
+        layout=_WEIGHTS.get(weight.dtype, "16x16"), arch=facts.name, dtypes=tuple(_WEIGHTS)
+    )
     arrays.check_same_library(weight.data, a, "b")
-    m, n, k = prod(int(extent) for extent in a.shape[:-1]), weight.n, weight.k
-    scale_a = _row_scales(request.scale_a, a, k)
     if request.scale_b is not None:
         raise ConfigError(
             "the weights have scales of their own", code="FLY-C917", value="scale_b",
             allowed="scale_a",
         )  # fmt: skip
-    name = "bfloat16" if request.out is None and request.out_dtype is None else ""
-    name = name or output_type(a, request)
-    own = Request(scale_out=request.scale_out)
-    scaling, scales = scales_of(a, own, (1, m, n, k))
+    if weight.batch is not None:
+        raise UserValueError(
+            "products with E8M0 scales take one matrix of weights", code="FLY-U911",
+            value=weight.shape, allowed="(N, K)", hint="launch_gemm(…, batch=…) multiplies batches",
+        )  # fmt: skip
+    if request.out is None and request.out_dtype is None:
+        request = replace(request, out_dtype="bfloat16")
+    _check_scales(request.scale_a, a, weight.k)
+    kind, codes = _codes(a, weight.k)
+
+    def multiply(rows: Any, flat: Request) -> Any:
+        return _one((rows, kind), weight, flat, facts)
+
+    return by_rows(codes, weight.n, request, multiply)
+
+
+def _one(operand: tuple[Any, str], weight: Any, request: Request, facts: ArchFacts) -> Any:
+    """Multiply codes (M, bytes) of a type."""
+    codes, kind = operand
+    m, n, k = int(codes.shape[0]), weight.n, weight.k
+    scaling, scales = scales_of(codes, Request(scale_out=request.scale_out), (1, m, n, k))
     problem = GemmProblem(
-        m, n, k, "bfloat16", "", name, 1, Operand(), Operand(), Operand(), scaling,
+        m, n, k, kind, weight.dtype, output_type(codes, request), 1, Operand(),
+        Operand(order=weight.layout), Operand(), Scaling("shared", "shared", scaling.out),
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
-    result = result_of(a, n, name, request)
+    result = result_of(codes, n, problem.out_dtype, request)
     if m:
-        _launch((codes, scale_a, weight, result), (kind, b_kind), problem, request, scales)
+        plan = derive_shared(problem, facts, config_of(problem, facts, request))
+        row_scales = _row_scales(request.scale_a, k)
+        _launch((codes, row_scales, weight, result), plan, problem, request, scales)
     return result
 
 
 def _codes(a: Any, k: int) -> tuple[str, Any]:
-    """Return A's format, and its codes as bytes (M, …)."""
+    """Return A's element type, and its codes as bytes (…, M, bytes)."""
     name, columns = arrays.dtype_name(a), int(a.shape[-1])
     plain = arrays.contiguous(a)
-    flat = plain.reshape(-1, columns)
     if name == "float8_e4m3fn" and columns == k:
-        return "fp8", arrays.as_bytes(flat)
+        return name, arrays.as_bytes(plain)
     if name == "float4_e2m1fn" and columns == k:
-        return "fp4", pack_fp4(flat)
+        return name, pack_fp4(plain)
     if name in ("uint8", "float4_e2m1fn_x2") and 2 * columns == k:
-        return "fp4", arrays.as_bytes(flat)
+        return "float4_e2m1fn", arrays.as_bytes(plain)
     if name == "uint8" and columns == k:
-        return "fp6", flat
+        return "float6_e2m3fn", plain
     raise UserValueError(
         "a does not fit weights with scales of 32 columns", code="FLY-U911",
         value=f"{name} {tuple(a.shape)}",
@@ -87,40 +116,46 @@ def _codes(a: Any, k: int) -> tuple[str, Any]:
     )  # fmt: skip
 
 
-def _row_scales(scale: Any, a: Any, k: int) -> Any:
-    """Return A's scales in the kernel's order, with rows up to a multiple of 32."""
+def _check_scales(scale: Any, a: Any, k: int) -> None:
     if scale is None:
         raise UserValueError(
             "a has no scales", code="FLY-U911", value=None,
-            allowed=f"scale_a of uint8 or float8_e8m0fnu, (M, {k // _SHARED})",
+            allowed=f"scale_a of uint8 or float8_e8m0fnu, (M, {k // SHARED_K})",
         )  # fmt: skip
     arrays.check_same_library(scale, a, "scale_a")
     arrays.check_dtype(scale, ("uint8", "float8_e8m0fnu"), "scale_a")
-    arrays.check_shape(scale, (*a.shape[:-1], k // _SHARED), "scale_a")
-    flat = arrays.as_bytes(arrays.contiguous(scale)).reshape(-1, k // _SHARED)
-    rows = -(-int(flat.shape[0]) // _SHARED) * _SHARED
-    whole = arrays.zeros((rows, k // _SHARED), "uint8", flat)
+    arrays.check_shape(scale, (*a.shape[:-1], k // SHARED_K), "scale_a")
+
+
+def _row_scales(scale: Any, k: int) -> Any:
+    """Return A's scales (M, K / 32) in the kernel's order, with rows up to a multiple of 32."""
+    flat = arrays.as_bytes(arrays.contiguous(scale))
+    rows = -(-int(flat.shape[0]) // SHARED_K) * SHARED_K
+    whole = arrays.zeros((rows, k // SHARED_K), "uint8", flat)
     whole[: flat.shape[0]] = flat
-    return preshuffle_scales(whole) if rows else whole
+    return preshuffle_scales(whole)
 
 
 def _launch(
-    given: tuple[Any, Any, Any, Any], kinds: tuple[str, str], problem: GemmProblem,
-    request: Request, scales: tuple[Any, Any, Any],
+    given: tuple[Any, Any, Any, Any], plan: Any, problem: GemmProblem, request: Request,
+    scales: tuple[Any, Any, Any],
 ) -> None:  # fmt: skip
-    from flydsl_kernels.gemm.device.preshuffle.launch import launch_gemm
+    from flydsl_kernels.gemm.device.preshuffle.batches import batched_launcher, parts_apart
+    from flydsl_kernels.gemm.device.preshuffle.launch import preshuffle_launcher
 
     codes, scale_a, weight, result = given
-    m, n = problem.m, problem.n
+    m, n, parts = problem.m, problem.n, problem.k // plan.k
     flat = flat_of(result, m, n)
-    more = problem.activation or problem.bias or problem.residual or problem.scaling.out
-    native = flat is not None and problem.out_dtype in _OUTPUTS and not more
-    target = flat if native else arrays.empty((m, n), "float32", result)
-    launch_gemm(
-        target, codes, arrays.as_bytes(weight.data), scale_a, arrays.as_bytes(weight.scales), m, n,
-        request.stream, K=problem.k, tile_m=32 if m <= 32 else 64, tile_n=128, tile_k=256,
-        a_dtype=kinds[0], b_dtype=kinds[1],
-        out_dtype=_OUTPUTS[problem.out_dtype] if native else "f32", xcd_swizzle=8,
-    )  # fmt: skip
+    native = flat is not None and plan.out_dtype == _OUTPUTS.get(problem.out_dtype) and parts == 1
+    native = native and not (problem.activation or problem.bias or problem.residual)
+    own = plan if native else replace(plan, out_dtype="f32")
+    shape = (parts, m, n) if parts > 1 else (m, n)
+    target = flat if native else arrays.empty(shape, "float32", result)
+    operands = (target, codes, arrays.as_bytes(weight.data), scale_a,
+                arrays.as_bytes(weight.scales))  # fmt: skip
+    if parts > 1:
+        batched_launcher(own)(*operands, m, parts_apart(own, m), request.stream)
+    else:
+        preshuffle_launcher(own)(*operands, target, m, n, request.stream)
     if not native:
         separately(target, (codes, result), problem, request, scales)

@@ -21,7 +21,7 @@ from flydsl_kernels.gemm.device.preshuffle.results import finish
 from flydsl_kernels.gemm.device.preshuffle.setup import body_of, place_of, steps_of
 from flydsl_rocdl.kernels.pipelining import pipelined
 
-__all__ = ["BatchStrides", "Distances", "batched_launcher"]
+__all__ = ["BatchStrides", "Distances", "batched_launcher", "parts_apart"]
 
 _SHARED = 32
 _OUT_BYTES = {"bf16": 2, "fp16": 2, "f32": 4}
@@ -140,6 +140,29 @@ def _refused(what: str, value: object, allowed: str) -> ConfigError:
     return ConfigError(what, code="FLY-C930", value=value, allowed=allowed)
 
 
+def weights_apart(plan: PreshufflePlan) -> tuple[int, int]:
+    """Return the bytes from the weights of one layer to the next one's, and of their scales.
+
+    Layers are the matrices of a batch, or parts of K of one matrix (`whole_k`).
+    """
+    if plan.whole_k:
+        # A word has the scales of 256 k, of two rows; lanes have 32 rows together.
+        return plan.k // plan.b_chunk_k * plan.b_chunk, plan.k
+    return plan.n // SIDE * plan.b_pitch, plan.n * (plan.k // _SHARED)
+
+
+def parts_apart(plan: PreshufflePlan, rows: int) -> Distances:
+    """Return the distances of the parts of K of one product, whose sums are layers of C.
+
+    Args:
+        plan: One part; `whole_k` is all of K.
+        rows: M.
+    """
+    whole, parts = plan.whole_k, plan.whole_k // plan.k
+    pitch = plan.a_pitch * parts
+    return Distances(parts, pitch, plan.a_pitch, whole // _SHARED, plan.k, plan.n, rows * plan.n)
+
+
 @fx.struct
 class Distances(fx.Struct):
     """Resolved `BatchStrides`, and the number of matrices."""
@@ -160,11 +183,11 @@ def batched_kernel(
 ) -> None:  # fmt: skip
     """Make one tile of one C of a batch."""
     columns, layer = fx.Int32(plan.n), fx.block_idx.z.to(fx.Int64)
+    weights, scales = weights_apart(plan)
     a, b, scale_a, scale_b = (
         fx.recast_iter(fx.Int8, tensor.iter) + layer * pitch
         for tensor, pitch in (
-            (A, apart.a_batch), (B, plan.n // SIDE * plan.b_pitch), (ScaleA, apart.sca_batch),
-            (ScaleB, plan.n * (plan.k // _SHARED)),
+            (A, apart.a_batch), (B, weights), (ScaleA, apart.sca_batch), (ScaleB, scales),
         )
     )  # fmt: skip
     place = place_of(plan, M, columns)

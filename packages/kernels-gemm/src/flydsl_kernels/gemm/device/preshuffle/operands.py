@@ -170,7 +170,7 @@ class ScaleWords:
     def __init__(
         self, plan: PreshufflePlan, a: tuple[Any, Any, Any], b: tuple[Any, Any], place: Place
     ) -> None:
-        plain = plan.k // (2 * SCALED_K) * WAVE * 4
+        plain = (plan.whole_k or plan.k) // (2 * SCALED_K) * WAVE * 4
         self.plan = plan
         self.lane = place.lane * 4
         self.words = max(1, plan.tile_k // (2 * SCALED_K))

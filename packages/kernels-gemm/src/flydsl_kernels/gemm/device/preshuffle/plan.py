@@ -74,6 +74,7 @@ class PreshufflePlan:
         stages: Buffers of local data share, 1 or 2.
         fenced: Keep memory operations where they are put among the matrix instructions.
         direct: Load A into local data share without registers on the way; needs two buffers.
+        whole_k: K of the weights and their scales where `k` is a part of it; 0: they are the same.
 
     Raises:
         ConfigError: A type or number that the kernel cannot do; says which are allowed.
@@ -91,6 +92,7 @@ class PreshufflePlan:
     stages: int = 2
     fenced: bool = True
     direct: bool = False
+    whole_k: int = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -186,7 +188,7 @@ class PreshufflePlan:
     @property
     def b_pitch(self) -> int:
         """Bytes of one block of 16 rows of B."""
-        return self.k // self.b_chunk_k * self.b_chunk
+        return (self.whole_k or self.k) // self.b_chunk_k * self.b_chunk
 
     @property
     def row_blocks(self) -> int:

@@ -1,0 +1,326 @@
+"""Products where 32 neighbouring k share an E8M0 scale: formats, configurations and their rules.
+
+Where instructions with scales are WMMA, both operands are rows of codes that go from memory to
+registers, and a tile along k is one instruction's. Where they are MFMA, weights are rearranged and
+A goes through LDS, by the kernel of `device.preshuffle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from flydsl.errors import ConfigError, TargetError
+from flydsl_kernels.gemm.formats import SHARED
+from flydsl_kernels.gemm.plan import EpiloguePlan, GemmConfig
+from flydsl_kernels.gemm.problem import GemmProblem
+from flydsl_kernels.gemm.rules import MOST_SPLITS, REACH, Broken, sum_epilogue
+from flydsl_rocdl.arch import KNOWN, ArchFacts
+
+if TYPE_CHECKING:
+    from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
+
+__all__ = [
+    "KINDS",
+    "Kind",
+    "MxPlan",
+    "derive_shared",
+    "rearranged",
+    "shared_configs",
+    "shared_needs",
+    "shared_rules",
+]
+
+__flydsl_internal__ = True  # errors are at the line of the caller
+
+_STEP = 128
+"""Columns of A that one instruction takes."""
+_WAVE = 32
+_VALUES = 8
+_OVERHEAD = 40
+"""Registers for addresses and what else there is; from compiled kernels."""
+_TILES = (
+    (16, 64, 1, 4),
+    (32, 64, 1, 4),
+    (32, 128, 1, 4),
+    (64, 64, 2, 2),
+    (64, 128, 2, 2),
+    (128, 128, 2, 2),
+    (128, 256, 2, 4),
+    (256, 256, 4, 4),
+)
+_WEIGHT_TILES = tuple(
+    (tile_m, tile_n, tile_k)
+    for tile_m in (32, 64, 128)
+    for tile_n in (128, 256)
+    for tile_k in (256, 128)
+)
+_WEIGHT_KINDS: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("fp4", "fp4"): "mxfp4",
+        ("fp6", "fp4"): "mxfp6",
+        ("fp8", "fp8"): "mxfp8",
+        ("fp8", "fp4"): "mxfp8_fp4",
+    }
+)
+"""Types of A and of rearranged weights, and the kernel's name of the two."""
+_PART = 256
+"""Columns of A that a word of rearranged scales is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How codes of one format reach an instruction with scales that is a WMMA.
+
+    Attributes:
+        code: The format's number in the instruction.
+        run: Neighbouring k that a lane loads at once.
+        distance: Bytes from one half of a wave to the other.
+        deficit: Power of two by which the numbers are too small after widening.
+    """
+
+    code: int
+    run: int
+    distance: int = 16
+    deficit: int = 0
+
+    @property
+    def loads(self) -> int:
+        """Loads of a lane for one step."""
+        return _STEP // 2 // self.run
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "fp8": Kind(0, 16),
+        "bf8": Kind(1, 16),
+        "fp6": Kind(0, 16, 12, 6),
+        "bf6": Kind(1, 16, 12, 12),
+        "fp4": Kind(4, 32),
+    }
+)
+"""Formats: E4M3, E5M2, E2M3, E3M2 and E2M1. Those of 6 bits lie as `pack_fp6` packs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MxPlan:
+    """What the kernel of plain matrices is compiled for.
+
+    Attributes:
+        a: Format of A, a key of `KINDS`.
+        b: Format of B.
+        tiles: Instruction tiles of 16 x 16 of a wave, along M and N.
+        waves: Waves of a workgroup along M and N.
+        ragged: Whether the last step along k is not full.
+        epilogue: How results are finished.
+        split_k: Workgroups that share a tile of C, each with a part of K.
+        group_m: Tiles along M that are walked together.
+    """
+
+    a: str
+    b: str
+    tiles: tuple[int, int]
+    waves: tuple[int, int]
+    ragged: bool
+    epilogue: EpiloguePlan
+    split_k: int = 1
+    group_m: int = 8
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of C of a workgroup."""
+        return 16 * self.tiles[0] * self.waves[0], 16 * self.tiles[1] * self.waves[1]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a workgroup."""
+        return _WAVE * self.waves[0] * self.waves[1]
+
+
+def rearranged(problem: GemmProblem, facts: ArchFacts) -> bool:
+    """Return whether weights are rearranged there.
+
+    Raises:
+        TargetError: The architecture has no instructions with such scales.
+        ConfigError: B is plain where it has to be rearranged, or the other way round.
+    """
+    families = {shape.family for shape in facts.matrix}
+    weights = "mfma_scale" in families
+    if not weights and "wmma_scale" not in families:
+        known = [f.name for f in KNOWN.values() if _scales(f)]
+        raise TargetError(
+            f"{facts.name} does not multiply with E8M0 scales", code="FLY-T910",
+            value=facts.name, allowed=", ".join(known),
+        )  # fmt: skip
+    wanted = SHARED[problem.b_dtype].order if weights else ""
+    kinds = SHARED[problem.dtype].kind, SHARED[problem.b_dtype].kind
+    if weights and wanted and kinds not in _WEIGHT_KINDS:
+        raise ConfigError(
+            f"{facts.name} has no product of these types with E8M0 scales", code="FLY-C915",
+            value=" x ".join(kinds), allowed=", ".join(" x ".join(both) for both in _WEIGHT_KINDS),
+        )  # fmt: skip
+    if problem.b.order != wanted or (weights and not wanted):
+        orders = ", ".join(name for name, kind in SHARED.items() if kind.order)
+        raise ConfigError(
+            f"{facts.name} multiplies weights with E8M0 scales in an order of their own",
+            code="FLY-C927", value=problem.b.order or problem.b_dtype,
+            allowed=(wanted or orders) if weights else "plain matrices",
+            hint="preshuffle_b(…, scales=…) rearranges weights" if weights else "",
+        )  # fmt: skip
+    return weights
+
+
+def _scales(facts: ArchFacts) -> bool:
+    return any(shape.family in ("mfma_scale", "wmma_scale") for shape in facts.matrix)
+
+
+def shared_configs(problem: GemmProblem, facts: ArchFacts) -> Iterator[GemmConfig]:
+    """Yield the shipped configurations, legal or not, without split K."""
+    if rearranged(problem, facts):
+        for tile_m, tile_n, tile_k in _WEIGHT_TILES:
+            yield GemmConfig(tile_m, tile_n, tile_k, 1, 4)
+        return
+    for tile_m, tile_n, waves_m, waves_n in _TILES:
+        yield GemmConfig(tile_m, tile_n, _STEP, waves_m, waves_n)
+
+
+def shared_needs(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> tuple[int, int]:
+    """Return the bytes of LDS of a workgroup, and about how many registers a lane needs."""
+    tiles_m, tiles_n = config.tile_m // config.waves_m // 16, config.tile_n // config.waves_n // 16
+    a, b = (SHARED[name].bits for name in (problem.dtype, problem.b_dtype))
+    if rearranged(problem, facts):
+        sums = tiles_m * tiles_n * 4
+        steps = config.tile_k // _STEP
+        held = steps * tiles_n * 4 * b // 4 + (config.tile_m * config.tile_k * a // 8) // 1024
+        stored = 8 if a == 6 else a
+        return 2 * config.tile_m * config.tile_k * stored // 8, sums + held + 8 * a // 4 + _OVERHEAD
+    # Codes and scales of the step in use and of the next one; those of 6 bits are widened.
+    sums = tiles_m * tiles_n * _VALUES
+    held = 2 * (tiles_m * (_loaded(a) + 1) + tiles_n * (_loaded(b) + 1))
+    widened = 16 * ((tiles_m if a == 6 else 0) + (tiles_n if b == 6 else 0))
+    return 0, sums + held + widened + _OVERHEAD
+
+
+def _loaded(bits: int) -> int:
+    """Return the registers of the codes of a step that a lane loads."""
+    return 8 if bits == 4 else 16
+
+
+def shared_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> Iterator[Broken]:
+    """Yield the rules that a configuration breaks, the most basic first."""
+    for name in ("tile_m", "tile_n", "tile_k", "waves_m", "waves_n", "split_k", "group_m"):
+        if getattr(config, name) < 1:
+            yield Broken("FLY-C920", f"{name} is at least 1", getattr(config, name), "from 1 on")
+            return
+    if config.split_k > MOST_SPLITS:
+        yield Broken("FLY-C920", "K is split in few parts", config.split_k, f"1 to {MOST_SPLITS}")
+    if config.streams or config.direct:
+        name = "streams" if config.streams else "direct"
+        yield Broken(
+            "FLY-C927", f"products with E8M0 scales have no {name}", getattr(config, name),
+            f"{name}={0 if config.streams else False}",
+        )  # fmt: skip
+    if rearranged(problem, facts):
+        yield from _weight_rules(problem, config)
+    else:
+        yield from _row_rules(problem, facts, config)
+
+
+def _row_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> Iterator[Broken]:
+    for side in ("m", "n"):
+        tile, waves = getattr(config, f"tile_{side}"), getattr(config, f"waves_{side}")
+        if tile % (16 * waves):
+            yield Broken(
+                "FLY-C920", f"waves divide tile_{side} into tiles of 16",
+                f"tile_{side}={tile}, waves_{side}={waves}", f"multiples of {16 * waves}",
+            )  # fmt: skip
+    if config.waves * _WAVE > facts.max_threads_per_block:
+        yield Broken(
+            "FLY-C920", "the waves fit a workgroup", f"{config.waves * _WAVE} threads",
+            f"{facts.max_threads_per_block}",
+        )  # fmt: skip
+    if config.tile_k != _STEP:
+        yield Broken(
+            "FLY-C921", "tile_k is what one instruction with scales takes", config.tile_k,
+            f"{_STEP}",
+        )  # fmt: skip
+    waves = max(1, -(-config.waves // facts.lds.simds))
+    most = min(facts.registers.vgpr_max, facts.registers.vgpr_total // waves)
+    _, needed = shared_needs(problem, facts, config)
+    if needed > most:
+        yield Broken(
+            "FLY-C924", "a lane's sums and codes fit its registers", f"about {needed}",
+            f"{most} on {facts.name}",
+        )  # fmt: skip
+    for name, rows in (("A", config.tile_m), ("B", config.tile_n)):
+        if (rows + 1) * problem.k >= REACH:
+            yield Broken(
+                "FLY-C925", f"a tile of {name} spans less than 2 GiB", f"{rows * problem.k} bytes",
+                f"{REACH}",
+            )  # fmt: skip
+
+
+def _weight_rules(problem: GemmProblem, config: GemmConfig) -> Iterator[Broken]:
+    if (config.waves_m, config.waves_n) != (1, 4):
+        yield Broken(
+            "FLY-C920", "four waves lie along N", f"{config.waves_m} x {config.waves_n}", "1 x 4"
+        )
+    if problem.k % (_PART * config.split_k):
+        yield Broken(
+            "FLY-C920", f"parts of K are equal, in {_PART}",
+            f"K={problem.k}, split_k={config.split_k}", f"parts of multiples of {_PART}",
+        )  # fmt: skip
+        return
+    try:
+        _weight_plan(problem, config)
+    except ConfigError as error:
+        yield Broken(str(error.code), error.message, error.value, str(error.allowed))
+
+
+def _weight_plan(problem: GemmProblem, config: GemmConfig) -> PreshufflePlan:
+    from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
+
+    a, b = (SHARED[name].kind for name in (problem.dtype, problem.b_dtype))
+    out = {"bfloat16": "bf16", "float16": "fp16"}.get(problem.out_dtype, "f32")
+    scaling = problem.scaling
+    more = problem.activation or problem.bias or problem.residual or scaling.out
+    parts = config.split_k
+    return PreshufflePlan(
+        _WEIGHT_KINDS[a, b], "f32" if more or parts > 1 else out, problem.n, problem.k // parts,
+        config.tile_m, config.tile_n, config.tile_k, group_m=config.group_m,
+        whole_k=problem.k if parts > 1 else 0,
+    )  # fmt: skip
+
+
+def derive_shared(
+    problem: GemmProblem, facts: ArchFacts, config: GemmConfig
+) -> MxPlan | PreshufflePlan:
+    """Return what to compile for a configuration.
+
+    Raises:
+        ConfigError: It breaks a rule; the message names it.
+        TargetError: The architecture has no instructions with such scales.
+    """
+    for broken in shared_rules(problem, facts, config):
+        raise ConfigError(
+            broken.rule, code=broken.code, value=broken.value, allowed=broken.allowed,
+            hint="plan_gemm(problem, target).candidates lists the legal configurations",
+        )  # fmt: skip
+    if rearranged(problem, facts):
+        return _weight_plan(problem, config)
+    finish = sum_epilogue(problem)
+    vector = min(_VALUES, problem.c_vector)
+    if config.split_k > 1:
+        finish, vector = EpiloguePlan(), 4 if problem.n % 4 == 0 else 1
+    a, b = (SHARED[name].kind for name in (problem.dtype, problem.b_dtype))
+    tiles = config.tile_m // config.waves_m // 16, config.tile_n // config.waves_n // 16
+    return MxPlan(
+        a, b, tiles, (config.waves_m, config.waves_n), problem.k % _STEP != 0,
+        EpiloguePlan(
+            finish.scale_a, finish.scale_b, finish.bias, finish.activation, finish.residual,
+            finish.scale_out, vector,
+        ),
+        config.split_k, config.group_m,
+    )  # fmt: skip
