@@ -4,6 +4,9 @@ Its immediate holds two bits for each place of a register in an instruction: bit
 first source or the address, 2 and 3 for the second source or the data, 4 and 5 for the third source
 or second data, 6 and 7 for the destination (LLVM's encoding of these registers). Compilers keep to
 one setting at each place of the code, so it is applied in address order.
+
+``s_setreg_imm32_b32`` of the mode register sets them too, from bits 12 to 19 of its literal and
+with the destination's first, whichever field it writes; LLVM makes use of that.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from flydsl_emu.semantics.layout import Layout
 __all__ = ["with_high_registers"]
 
 _SETTING = "s_set_vgpr_msb"
+_SETREG = "s_setreg_imm32_b32"
+_MODE = 1
 _DESTINATION = 3
 _BANK = 256
 
@@ -31,6 +36,9 @@ def with_high_registers(instructions: Sequence[Instruction]) -> list[Instruction
     for i in instructions:
         if i.name == _SETTING:
             setting = i.mod("simm16") & 0xFF
+        elif i.name == _SETREG and i.mod("hwreg") & 63 == _MODE:
+            given = int(i.operands[-1].value) >> 12 & 0xFF
+            setting = given >> 2 | (given & 3) << 6
         out.append(_moved(i, setting) if setting else i)
     return out
 
