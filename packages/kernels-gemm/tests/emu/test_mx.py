@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ import flydsl.compiler as flyc
 import flydsl_emu
 from flydsl import config
 from flydsl.errors import FlyDSLError
-from flydsl_kernels.gemm import gemm
+from flydsl_kernels.gemm import GemmConfig, GemmProblem, Operand, Scaling, gemm, plan_gemm
 from flydsl_kernels.gemm.device.epilogue import Extras
 from flydsl_kernels.gemm.device.mx import launch_mx
 from flydsl_kernels.gemm.plan import EpiloguePlan
-from flydsl_kernels.gemm.shared import MxPlan
+from flydsl_kernels.gemm.shared import MxPlan, derive_shared
+from flydsl_rocdl.arch import KNOWN
 from flydsl_rocdl.kernels.preshuffle import pack_fp4, pack_fp6
 
 KINDS = {
@@ -26,6 +29,7 @@ KINDS = {
     "fp4": ml_dtypes.float4_e2m1fn,
 }
 BITS = {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
+SHARED = Scaling("shared", "shared")
 PAIRS = [("fp8", "bf8"), ("fp6", "fp6"), ("bf6", "fp8"), ("fp4", "fp4"), ("fp8", "fp4"),
          ("fp4", "bf6")]  # fmt: skip
 
@@ -61,6 +65,120 @@ def test_every_format_and_tail(kinds):
         b, scale_b, wide_b = codes(random, (n, k), kinds[1])
         got = gemm(padded(a), b, scale_a=scale_a, scale_b=scale_b, out_dtype="float32")
         check(got, *expected(wide_a, wide_b, After(), "float32"))
+
+
+@pytest.mark.parametrize("kinds", [("fp8", "fp4"), ("fp4", "fp4"), ("fp6", "bf8")], ids="-".join)
+def test_parts_of_k(kinds):
+    """Parts that are whole steps, a last one that is not, and parts without any columns."""
+    random = np.random.default_rng()
+    for (m, n, k), parts in (((17, 70, 704), 3), ((2, 40, 160), 4)):
+        a, scale_a, wide_a = codes(random, (2, m, k), kinds[0])
+        b, scale_b, wide_b = codes(random, (n, k), kinds[1])
+        bias = random.standard_normal(n).astype(np.float32)
+        got = gemm(
+            a, b, scale_a=scale_a, scale_b=scale_b, bias=bias, activation="relu", split_k=parts,
+            out_dtype="float32",
+        )  # fmt: skip
+        after = After(bias=bias, activation="relu")
+        check(got, *expected(wide_a, wide_b, after, "float32"))
+
+
+@pytest.mark.parametrize("tile", [(16, 64, 1, 4), (64, 32, 2, 1), (32, 96, 1, 3)], ids=str)
+def test_configurations_of_ones_own(tile):
+    random = np.random.default_rng()
+    m, n, k = 70, 100, 416
+    a, scale_a, wide_a = codes(random, (m, k), "fp8")
+    b, scale_b, wide_b = codes(random, (n, k), "fp4")
+    chosen = GemmConfig(*tile[:2], 128, *tile[2:], split_k=2, group_m=3)
+    got = gemm(a, b, scale_a=scale_a, scale_b=scale_b, config=chosen, out_dtype="float32")
+    check(got, *expected(wide_a, wide_b, After(), "float32"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("m", [1, 2, 16, 17, 33, 64, 112, 129])
+@pytest.mark.parametrize("kinds", PAIRS, ids="-".join)
+def test_every_format_and_number_of_rows(kinds, m):
+    random = np.random.default_rng()
+    for n, k, parts in ((16, 32, 1), (80, 384, 2), (130, 992, 1), (130, 992, 3)):
+        a, scale_a, wide_a = codes(random, (m, k), kinds[0])
+        b, scale_b, wide_b = codes(random, (n, k), kinds[1])
+        got = gemm(
+            padded(a), b, scale_a=scale_a, scale_b=scale_b, split_k=parts, out_dtype="float32"
+        )
+        check(got, *expected(wide_a, wide_b, After(), "float32"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_all_planned_configurations():
+    """Each has no spills, and about as many registers as were predicted."""
+    random = np.random.default_rng()
+    for kinds in (("fp8", "fp8"), ("fp6", "fp4"), ("fp4", "fp4")):
+        a, scale_a, wide_a = codes(random, (259, 416), kinds[0])
+        b, scale_b, wide_b = codes(random, (270, 416), kinds[1])
+        names = [np.dtype(KINDS[kind]).name for kind in kinds]
+        problem = GemmProblem(259, 270, 416, *names, "float32", scaling=SHARED)
+        found = plan_gemm(problem, "gfx1250", split_k=1).candidates
+        assert len(found) >= 6
+        for item in found:
+            with flydsl_emu.collect() as reports:
+                got = gemm(a, b, scale_a=scale_a, scale_b=scale_b, config=item.config,
+                           out_dtype="float32")  # fmt: skip
+            check(got, *expected(wide_a, wide_b, After(), "float32"))
+            assert reports[0].resources.scratch_bytes == 0
+            assert reports[0].vgprs <= 1.15 * item.registers
+
+
+@pytest.mark.parametrize(("arch", "change", "code", "rule"), [
+    ("gfx1250", {"tile_k": 256}, "C921", "one instruction"),
+    ("gfx1250", {"tile_m": 24}, "C920", "waves divide tile_m"),
+    ("gfx1250", {"direct": True}, "C927", "no direct"),
+    ("gfx1250", {"streams": 64}, "C927", "no streams"),
+    ("gfx1250", {"split_k": 0}, "C920", "at least 1"),
+    ("gfx1250", {"tile_m": 512, "tile_n": 512}, "C924", "registers"),
+    ("gfx950", {}, "C920", "four waves"),
+    ("gfx950", {"waves_m": 1, "waves_n": 4, "tile_n": 64}, "C930", "tile_n is in blocks"),
+    ("gfx950", {"waves_m": 1, "waves_n": 4, "split_k": 3}, "C920", "parts of K are equal"),
+])  # fmt: skip
+def test_a_broken_rule_is_named(arch, change, code, rule):
+    order = "fp4_16lane" if arch == "gfx950" else ""
+    problem = GemmProblem(64, 128, 512, *["float4_e2m1fn"] * 2, scaling=SHARED,
+                          b=Operand(order=order))  # fmt: skip
+    values = {"tile_m": 64, "tile_n": 128, "tile_k": 128, "waves_m": 2, "waves_n": 2, **change}
+    with pytest.raises(FlyDSLError, match=rule) as caught:
+        derive_shared(problem, KNOWN[arch], GemmConfig(**values))
+    assert caught.value.code == f"FLY-{code}"
+    assert caught.value.allowed
+
+
+def test_problems_are_planned_where_there_are_instructions():
+    names = ["float8_e4m3fn", "float4_e2m1fn"]
+    plain = GemmProblem(4096, 4096, 4096, *names, scaling=SHARED)
+    assert plain.out_dtype == "bfloat16"
+    choice = plan_gemm(plain, "gfx1250")
+    times = [c.seconds for c in choice.candidates]
+    assert times == sorted(times)
+    assert choice.best.config.tile_m * choice.best.config.tile_n >= 128 * 128
+    assert {c.config.split_k for c in plan_gemm(plain, "gfx1250", split_k=3).candidates} == {3}
+    assert plan_gemm(replace(plain, m=1), "gfx1250").best.config.split_k > 1
+    weights = replace(plain, b=Operand(order="fp4_16lane"))
+    assert plan_gemm(weights, "gfx950").best.config.tile_k >= 128
+    with pytest.raises(FlyDSLError, match="order of their own"):
+        plan_gemm(plain, "gfx950")
+    with pytest.raises(FlyDSLError, match="order of their own"):
+        plan_gemm(weights, "gfx1250")
+    with pytest.raises(FlyDSLError, match="no product of these types"):
+        plan_gemm(replace(weights, dtype="float8_e5m2"), "gfx950")
+    with pytest.raises(FlyDSLError, match="does not multiply with E8M0"):
+        plan_gemm(plain, "gfx1201")
+    for wrong, code in (({"k": 48}, "C914"), ({"dtype": "bfloat16"}, "C915")):
+        with pytest.raises(FlyDSLError) as caught:
+            replace(plain, **wrong)
+        assert caught.value.code == f"FLY-{code}"
+    with pytest.raises(FlyDSLError) as caught:
+        Scaling("shared", "row")
+    assert caught.value.code == "FLY-C913"
 
 
 @pytest.mark.parametrize("out", ["bfloat16", "float16", "float8_e4m3fn"])
@@ -121,7 +239,8 @@ def test_the_largest_tile_has_one_instruction_per_product_and_no_spills():
              scale_b[None], c, Extras(c, c, c, c, c))  # fmt: skip
     plan = MxPlan("fp8", "fp4", (4, 4), (2, 2), True, EpiloguePlan(vector=4))
     compiled = flyc.compile(launch_mx, *given, plan, None)
-    assert compiled.isa.count("v_wmma_scale_f32_16x16x128_f8f6f4") == 16
+    # 16 tiles, in each of the two steps of a turn.
+    assert compiled.isa.count("v_wmma_scale_f32_16x16x128_f8f6f4") == 32
     assert "scratch_" not in compiled.isa
     assert "saveexec" not in compiled.isa  # descriptors in vector registers would need loops
     launch_mx(*given, plan, None)
@@ -148,7 +267,7 @@ def test_tensors_of_pytorch():
     ("change", "code"),
     [
         ({"k": 48}, "FLY-C914"), ({"scale_b": None}, "FLY-U911"), ({"scale_a": None}, "FLY-U911"),
-        ({"split_k": 2}, "FLY-C927"), ({"layout": "nn"}, "FLY-C927"),
+        ({"split_k": 999}, "FLY-C920"), ({"layout": "nn"}, "FLY-C927"),
         ({"scale_b": np.ones((8, 4), np.uint8)}, "FLY-U542"),
         ({"type": np.float16}, "FLY-C915"), ({"b_k": 128}, "FLY-U911"),
         ({"arch": "gfx1201"}, "FLY-T910"), ({"arch": "gfx950"}, "FLY-T910"),

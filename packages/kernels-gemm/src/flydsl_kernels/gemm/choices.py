@@ -8,10 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from flydsl.plugins.payloads import Config
-from flydsl_kernels.gemm.plan import GemmConfig, GemmPlan
+from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.planning import facts_of, plan_gemm
 from flydsl_kernels.gemm.problem import GemmProblem, Operand, Scaling
 from flydsl_kernels.gemm.rules import derive
+from flydsl_kernels.gemm.shared import derive_shared
 
 __all__ = ["candidates", "plan_of", "text_of"]
 
@@ -39,12 +40,13 @@ def text_of(problem: GemmProblem, target: Any, config: GemmConfig) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
-def plan_of(text: str) -> GemmPlan:
-    """Return what `text_of` described."""
+def plan_of(text: str) -> Any:
+    """Return what `text_of` described: a `GemmPlan`, or what `derive_shared` returns."""
     content = json.loads(text)
     fields = dict(content["problem"])
     for name in ("a", "b", "c"):
         fields[name] = Operand(**fields[name])
     fields["scaling"] = Scaling(**fields["scaling"])
     problem = GemmProblem(**fields)
-    return derive(problem, facts_of(content["arch"]), GemmConfig(**content["config"]))
+    facts, config = facts_of(content["arch"]), GemmConfig(**content["config"])
+    return (derive_shared if problem.shared else derive)(problem, facts, config)

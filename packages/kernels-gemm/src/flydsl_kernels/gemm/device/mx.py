@@ -24,7 +24,7 @@ from flydsl_kernels.gemm.device.windows import load_words, wide, window
 from flydsl_kernels.gemm.shared import KINDS, Kind, MxPlan
 from flydsl_rocdl.kernels.word_buffers import OUTSIDE, beyond
 
-__all__ = ["launch_mx"]
+__all__ = ["launch_mx", "mx_kernel"]
 
 _STEP = 128
 _SHARED = 32
