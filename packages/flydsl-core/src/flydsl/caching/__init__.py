@@ -7,6 +7,21 @@ To keep something new: make a key from `compiler_fingerprint` and all that the c
 """
 
 from flydsl.caching.disk import DiskCache, Entry, disk_cache
-from flydsl.caching.fingerprint import compiler_fingerprint, loaded_folders
+from flydsl.caching.fingerprint import (
+    SourcesState,
+    compiler_fingerprint,
+    loaded_folders,
+    sources_hold,
+    sources_state,
+)
 
-__all__ = ["DiskCache", "Entry", "compiler_fingerprint", "disk_cache", "loaded_folders"]
+__all__ = [
+    "DiskCache",
+    "Entry",
+    "SourcesState",
+    "compiler_fingerprint",
+    "disk_cache",
+    "loaded_folders",
+    "sources_hold",
+    "sources_state",
+]

@@ -1,8 +1,9 @@
 """Which compiler this is: changes when a package is installed, upgraded or edited.
 
 Nothing is imported for it. Of installed distributions the names (which hold the versions) and times
-of their ``*.dist-info`` folders count; of editable ones, and of a core that runs from its sources,
-the paths, sizes and times of their modules and data files.
+of their ``*.dist-info`` folders count: of those with FlyDSL plugins as they are, of others as they
+were when the folder around them last changed, which installing does. Of editable ones, and of a
+core that runs from its sources, the paths, sizes and times of their modules and data files count.
 
 Finding those files costs more than looking at them, so the list is kept on disk with the times of
 the folders that it came from: a file that appears, disappears or is renamed changes its folder's.
@@ -11,6 +12,7 @@ the folders that it came from: a file that appears, disappears or is renamed cha
 from __future__ import annotations
 
 import array
+import contextlib
 import hashlib
 import json
 import marshal
@@ -25,10 +27,16 @@ from typing import Any, NamedTuple
 from flydsl.caching.disk import disk_cache
 from flydsl.config import core as settings
 
-__all__ = ["compiler_fingerprint", "loaded_folders"]
+__all__ = [
+    "SourcesState",
+    "compiler_fingerprint",
+    "loaded_folders",
+    "sources_hold",
+    "sources_state",
+]
 
 _OWN = Path(__file__).parents[1]
-_FORMAT = 1
+_FORMAT = 2
 """Of what is kept on disk."""
 _SETTLED_NS = 2_000_000_000
 """A folder younger than this may change again without its time changing."""
@@ -37,16 +45,39 @@ _NEVER = -1
 _DATA = (".json", ".txt")
 
 
-class _Listing(NamedTuple):
-    """What to look at, and whether it is still all there is.
+class _Search(NamedTuple):
+    """The module search path and the distributions on it, and whether that is still so.
 
     Attributes:
-        search: Folders of the module search path, their times and the distributions in them.
-        sources: Folders of editable sources, their times and their modules and data files.
+        folders: Folders, their times and the distributions in them.
+        status: `_status` of these distributions.
+        watched: Those that may have FlyDSL plugins or are FlyDSL: looked at every time. Installing
+            any other changes the time of the folder that it is in.
     """
 
-    search: tuple[tuple[str, int, tuple[str, ...]], ...]
-    sources: tuple[tuple[str, int, tuple[str, ...]], ...]
+    folders: tuple[tuple[str, int, tuple[str, ...]], ...]
+    status: bytes
+    watched: tuple[str, ...]
+
+
+_Sources = tuple[tuple[str, int, tuple[str, ...]], ...]
+"""Folders of editable sources, their times and their modules and data files."""
+
+
+class SourcesState(NamedTuple):
+    """Sources as they were, as plain values.
+
+    Attributes:
+        folders: See `compiler_fingerprint`.
+        fingerprint: What that gave.
+        sources: The folders, their times and the files in them.
+        status: Hash of the files' sizes and times.
+    """
+
+    folders: tuple[str, ...] | None
+    fingerprint: str
+    sources: _Sources
+    status: bytes
 
 
 class _Seen:
@@ -54,26 +85,39 @@ class _Seen:
 
     def __init__(self, path: tuple[str, ...]) -> None:
         self.path = path
-        self.listing = _listing(path)
         self.texts: dict[tuple[str, ...] | None, str] = {}
         self._folders: dict[str, bytes] = {}
-        places = [f"{folder}/{name}" for folder, _, names in self.listing.search for name in names]
-        self._installed = repr((sys.version_info[:3], platform.machine(), places)).encode(
-            "utf-8", "surrogateescape"
-        ) + _status(places)
+        self._sources: _Sources | None = None
+        search = _search(path)
+        names = [[folder, *names] for folder, _, names in search.folders if names]
+        facts = repr((sys.version_info[:3], platform.machine(), names))
+        self._installed = facts.encode("utf-8", "surrogateescape") + search.status
+        self._installed += _status(search.watched)
+
+    @property
+    def sources(self) -> _Sources:
+        """The sources on this path, listed when they are first asked for."""
+        if self._sources is None:
+            self._sources = _sources(self.path)
+        return self._sources
 
     def fingerprint(self, folders: tuple[str, ...] | None) -> str:
         """Return the fingerprint with the sources in some folders, or in all."""
-        wanted = None if folders is None else frozenset(folders)
         digest = hashlib.sha256(self._installed)
-        for folder, _, files in self.listing.sources:
-            if wanted is None or folder in wanted:
-                status = self._folders.get(folder)
-                if status is None:
-                    names = "\0".join(files).encode("utf-8", "surrogateescape")
-                    status = self._folders[folder] = names + _status(files)
-                digest.update(status)
+        for folder, _, files in self.chosen(folders):
+            status = self._folders.get(folder)
+            if status is None:
+                names = "\0".join(files).encode("utf-8", "surrogateescape")
+                status = self._folders[folder] = names + _status(files)
+            digest.update(status)
         return digest.hexdigest()
+
+    def chosen(self, folders: tuple[str, ...] | None) -> _Sources:
+        """Return the sources in some folders, or all."""
+        if folders is None:
+            return self.sources
+        wanted = frozenset(folders)
+        return tuple(part for part in self.sources if part[0] in wanted) if wanted else ()
 
 
 class _Cached:
@@ -96,6 +140,26 @@ def compiler_fingerprint(folders: tuple[str, ...] | None = None) -> str:
     return text
 
 
+def sources_state(folders: tuple[str, ...] | None) -> SourcesState:
+    """Return the sources in some folders, or all, to compare in another process."""
+    sources = _seen().chosen(folders)
+    return SourcesState(folders, compiler_fingerprint(folders), sources, _files_status(sources))
+
+
+def sources_hold(state: SourcesState) -> bool:
+    """Return whether sources are as they were; with the same installed distributions."""
+    same = all(_time_of(folder) == changed for folder, changed, _ in state.sources)
+    if same and _files_status(state.sources) == state.status:
+        return True
+    # Only the listing can tell whether another file beside them counts.
+    return compiler_fingerprint(state.folders) == state.fingerprint
+
+
+def _files_status(sources: _Sources) -> bytes:
+    found = _status([file for _, _, files in sources for file in files])
+    return hashlib.sha256(found).digest()
+
+
 def loaded_folders() -> tuple[str, ...]:
     """Return the folders of editable sources from which this process has loaded any module.
 
@@ -108,7 +172,7 @@ def loaded_folders() -> tuple[str, ...]:
         if isinstance(file, str)
     }
     found = []
-    for folder, _, files in _seen().listing.sources:
+    for folder, _, files in _seen().sources:
         data = all(file.endswith(_DATA) for file in files)
         if folder in loaded or (data and any(str(p) in loaded for p in Path(folder).parents)):
             found.append(folder)
@@ -141,39 +205,78 @@ def _present(paths: Sequence[str]) -> Iterator[os.stat_result]:
 
 
 # Listings ----------------------------------------------------------------------------------------
-def _listing(path: tuple[str, ...]) -> _Listing:
-    """Return the listing for a module search path, the kept one if it still holds."""
-    if not settings.ENABLE_CACHE.get():
-        return _scanned(path)
-    parts = f"listing {_FORMAT} {path} {_OWN}".encode("utf-8", "surrogateescape")
-    key, store = hashlib.sha256(parts).hexdigest(), disk_cache()
-    kept = _kept(store.fetch(key))
-    if kept is not None and _holds(kept):
-        return kept
-    listing = _scanned(path)
-    store.store(key, marshal.dumps(tuple(listing)), {"name": "modules", "target": ""})
-    return listing
+def _search(path: tuple[str, ...]) -> _Search:
+    """Return what is installed, as it was kept if that still holds."""
+    kept = _kept("search", path)
+    if kept is not None:
+        with contextlib.suppress(TypeError, ValueError):
+            search = _Search(*kept)
+            if all(map(_searched, search.folders)):
+                return search
+    found = []
+    for folder in path:
+        # Its time first: what appears later changes it.
+        changed = _settled(folder)
+        found.append((folder, changed, _distributions(folder)))
+    places = [Path(folder) / name for folder, _, names in found for name in names]
+    watched = tuple(str(place) for place in places if _is_watched(place))
+    search = _Search(tuple(found), _status(list(map(str, places))), watched)
+    _keep("search", path, tuple(search))
+    return search
 
 
-def _kept(data: bytes | None) -> _Listing | None:
+def _searched(part: tuple[str, int, tuple[str, ...]]) -> bool:
+    """Return whether a folder of the search path has the same distributions."""
+    folder, changed, names = part
+    # Programs write files beside themselves; in these folders only distributions matter.
+    return _time_of(folder) == changed or (not names and not _distributions(folder))
+
+
+def _is_watched(dist_info: Path) -> bool:
+    """Return whether a distribution is FlyDSL's or has plugins for it."""
+    if dist_info.name.startswith("flydsl"):
+        return True
     try:
-        return None if data is None else _Listing(*marshal.loads(data))
+        return "[flydsl]" in (dist_info / "entry_points.txt").read_text()
+    except (OSError, ValueError):
+        return False
+
+
+def _sources(path: tuple[str, ...]) -> _Sources:
+    """Return the editable sources, as they were listed if that still holds."""
+    kept = _kept("sources", path)
+    if kept is not None:
+        with contextlib.suppress(TypeError, ValueError):
+            search, sources = kept
+            same = all(_time_of(folder) == changed for folder, changed, _ in sources)
+            if same and all(map(_searched, search)):
+                return tuple(sources)
+    search, sources = _scanned(path)
+    _keep("sources", path, (search, sources))
+    return sources
+
+
+def _listing_key(kind: str, path: tuple[str, ...]) -> str:
+    parts = f"{kind} {_FORMAT} {path} {_OWN}".encode("utf-8", "surrogateescape")
+    return hashlib.sha256(parts).hexdigest()
+
+
+def _kept(kind: str, path: tuple[str, ...]) -> Any:
+    data = disk_cache().fetch(_listing_key(kind, path)) if settings.ENABLE_CACHE.get() else None
+    try:
+        return None if data is None else marshal.loads(data)
     except (ValueError, TypeError, EOFError):
         return None
 
 
-def _holds(kept: _Listing) -> bool:
-    """Return whether a kept listing still lists all there is."""
-    if any(_time_of(folder) != changed for folder, changed, _ in kept.sources):
-        return False
-    # Programs write files beside themselves; in these folders only distributions matter.
-    return all(
-        _time_of(folder) == changed or (not names and not _distributions(folder))
-        for folder, changed, names in kept.search
-    )
+def _keep(kind: str, path: tuple[str, ...], value: Any) -> None:
+    if settings.ENABLE_CACHE.get():
+        header = {"name": f"modules ({kind})", "target": ""}
+        disk_cache().store(_listing_key(kind, path), marshal.dumps(value), header)
 
 
-def _scanned(path: tuple[str, ...]) -> _Listing:
+def _scanned(path: tuple[str, ...]) -> tuple[_Sources, _Sources]:
+    """Return the distributions on the search path and the editable sources, with folders' times."""
     search, roots = [], []
     own_is_installed = False
     for folder in path:
@@ -185,7 +288,7 @@ def _scanned(path: tuple[str, ...]) -> _Listing:
             roots += _editable(Path(folder) / name)
     if not own_is_installed and not any(_OWN.is_relative_to(root) for root in roots):
         roots.append(_OWN)
-    return _Listing(tuple(search), tuple(part for root in roots for part in _folders(root)))
+    return tuple(search), tuple(part for root in roots for part in _folders(root))
 
 
 def _time_of(folder: str) -> int:

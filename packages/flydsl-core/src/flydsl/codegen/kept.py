@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import struct
+import marshal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flydsl.caching import compiler_fingerprint, disk_cache
+from flydsl.caching import (
+    SourcesState,
+    compiler_fingerprint,
+    disk_cache,
+    sources_hold,
+    sources_state,
+)
 from flydsl.codegen.machine_code import MachineCode, host_triple
 from flydsl.config import core as settings
 
 __all__ = ["kept_host"]
 
-_ENTRY = struct.Struct("<Q")
 _OWN = Path(__file__).parent
 
 
@@ -33,18 +38,30 @@ def kept_host(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
     if not settings.ENABLE_CACHE.get():
         return _compiled(symbol, llvm_ir)
     triple = host_triple()
-    home = Path(sys.modules[llvm_ir.__module__].__file__ or "").parent
-    folders = (str(_OWN), str(_OWN.parent / "runtime"), str(home))
-    parts = ("host", compiler_fingerprint(folders), triple, symbol)
+    parts = ("host", compiler_fingerprint(()), llvm_ir.__module__, triple, symbol)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     store = disk_cache()
-    kept = store.fetch(key)
+    kept = _kept(store.fetch(key), triple)
     if kept is not None:
-        (entry,) = _ENTRY.unpack_from(kept)
-        return MachineCode(kept[_ENTRY.size :], entry, triple.partition("-")[0])
+        return kept
     code = _compiled(symbol, llvm_ir)
-    store.store(key, _ENTRY.pack(code.entry) + code.data, {"name": symbol, "target": code.machine})
+    home = Path(sys.modules[llvm_ir.__module__].__file__ or "").parent
+    folders = (str(_OWN), str(_OWN.parent / "runtime"), str(home))
+    state = (tuple(sources_state(folders)), code.entry, code.data)
+    store.store(key, marshal.dumps(state), {"name": symbol, "target": code.machine})
     return code
+
+
+def _kept(data: bytes | None, triple: str) -> MachineCode | None:
+    """Return the code of an entry, if the sources that made it are the same."""
+    if data is None:
+        return None
+    try:
+        sources, entry, code = marshal.loads(data)
+        held = sources_hold(SourcesState(*sources))
+    except (ValueError, TypeError, EOFError):
+        return None
+    return MachineCode(code, entry, triple.partition("-")[0]) if held else None
 
 
 def _compiled(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:

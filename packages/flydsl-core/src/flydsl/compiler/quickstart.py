@@ -19,7 +19,14 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flydsl.caching import compiler_fingerprint, disk_cache, loaded_folders
+from flydsl.caching import (
+    SourcesState,
+    compiler_fingerprint,
+    disk_cache,
+    loaded_folders,
+    sources_hold,
+    sources_state,
+)
 from flydsl.codegen.machine_code import MachineCode
 from flydsl.compiler.axes import alignment_of, unit_axis
 from flydsl.compiler.direct_template import Template, make_template
@@ -80,8 +87,8 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None
         return None
     try:
         found: Any = marshal.loads(data)
-        folders, fingerprint, *found = found
-        if compiler_fingerprint(folders) != fingerprint:
+        sources, *found = found
+        if not sources_hold(SourcesState(*sources)):
             return None
         dotted, state, device, name, kernels, stub, implicit, plan, front = found
         module, _, attribute = dotted.partition(":")
@@ -120,8 +127,7 @@ def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: b
     stub = (artifact.stub.data, artifact.stub.entry, artifact.stub.machine)
     folders = loaded_folders() if compiled else None
     state: Any = (
-        folders,
-        compiler_fingerprint(folders),
+        tuple(sources_state(folders)),
         *restart,
         placement.device,
         artifact.launcher,

@@ -17,6 +17,7 @@ __all__ = [
     "MEMOISED",
     "SCALARS",
     "Content",
+    "attributes_of",
     "classes_in",
     "code_digest",
     "content_of",
@@ -142,7 +143,7 @@ def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
     if is_user_module(kind.__module__):
         yield kind
         if not held:
-            held = (_attributes(value, None) or {}).values()
+            held = (attributes_of(value, None) or {}).values()
     inner = (*path, id(value))
     for item in held:
         yield from classes_in(item, inner)
@@ -217,14 +218,14 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
         # Comparing it on every launch would cost more than compiling: it counts as changed.
         return Content(hashed(f"{name}:{next(_unique)}"), False, True)
     known = is_user_module(module) or kind is types.SimpleNamespace
-    attributes = _attributes(value, names) if known else None
+    attributes = attributes_of(value, names) if known else None
     if attributes is None:
         return Content(hashed(name), False, False)
     flat = [part for pair in sorted(attributes.items()) for part in pair]
     return _combined(name, flat, names, path, mutable=True)
 
 
-def _attributes(value: Any, names: frozenset[str] | None) -> dict[str, Any] | None:
+def attributes_of(value: Any, names: frozenset[str] | None) -> dict[str, Any] | None:
     """Return the attributes of an object that Python code can see; None if it has no such ones."""
     found: dict[str, Any] = {}
     seen = False

@@ -12,6 +12,8 @@ again.
 
 from __future__ import annotations
 
+import enum
+import functools
 import hashlib
 import marshal
 import os
@@ -23,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from flydsl.caching import compiler_fingerprint, disk_cache
 from flydsl.config import core as settings
 from flydsl.frontend import contents, dependencies, eligible, scanning, watching
-from flydsl.frontend.contents import MEMOISED, Content, classes_in, content_of
+from flydsl.frontend.contents import MEMOISED, classes_in, content_of
 from flydsl.frontend.dependencies import Dependencies
 from flydsl.frontend.eligible import is_user_module, rewritable
 from flydsl.frontend.scanning import Scan, fields_text, inner_of, is_generated, options_of
@@ -32,6 +34,10 @@ from flydsl.frontend.watching import Check, FunctionState, Place
 __all__ = ["recall_classes", "recall_function"]
 
 _FORMAT = 1
+_MAX_DEPTH = 6
+"""Of values in values; contents end at a greater depth."""
+_FOREIGN = (*contents.SCALARS, enum.Enum, list, tuple, dict, set, frozenset, functools.partial)
+"""What classes of the user's may be derived from that counts by more than its attributes."""
 _PLAIN: Final = frozenset({int, float, complex, str, bool, type(None)})
 """What `marshal` writes so that equal bytes are equal values."""
 
@@ -51,6 +57,8 @@ class _Recipe(NamedTuple):
             but the module does not have.
         modules: Steps that found modules, and the attributes of each that were found.
         digest: `Dependencies.digest`.
+        contents: Of each object that is no plain value, the hash of what it holds if that may
+            change, or nothing.
         proof: Hash of everything that was looked at.
     """
 
@@ -59,6 +67,7 @@ class _Recipe(NamedTuple):
     absent: tuple[tuple[int, frozenset[str]], ...]
     modules: tuple[tuple[int, frozenset[str]], ...]
     digest: str = ""
+    contents: tuple[str, ...] = ()
     proof: bytes = b""
 
 
@@ -78,7 +87,8 @@ class _Replay:
         self.functions: dict[int, FunctionState] = {}
         self._tokens: list[object] = []
         self._names = recipe.names
-        self._contents: dict[int, Content] = {}
+        self.contents = list(recipe.contents)
+        self._values: dict[int, int] = {}
         self._held: dict[int, tuple[type, ...]] = {}
         found: list[Any] = []
         add, tokens, checks = found.append, self._tokens, self.checks
@@ -140,15 +150,50 @@ class _Replay:
 
     # What was found ------------------------------------------------------------------------------
     def _value(self, place: tuple[str, Any, Any], value: object) -> None:
-        content = self._contents.get(id(value))
-        if content is None:
-            content = self._contents[id(value)] = content_of(value, self._names)
+        number = self._values.get(id(value))
+        if number is None:
+            number = self._values[id(value)] = len(self._values)
+            if self._flat(value, 0):
+                self._classes(value)
+        else:
+            self._tokens.append(("seen", number))
+        if number < len(self.contents):
+            held = self.contents[number]
+        else:
+            content = content_of(value, self._names)
             _require(content.portable)
-            self._classes(value)
-        # Not alone: it is no string that the program has.
-        self._tokens.append((content.digest,))
-        held = content.digest if content.mutable else ""
+            held = content.digest if content.mutable else ""
+            self.contents.append(held)
         self.checks.append((place, value, held, self._names))
+
+    def _flat(self, value: Any, depth: int) -> bool:
+        """Note what `content_of` looks at; return whether classes of the user's may be inside."""
+        kind, tokens = type(value), self._tokens
+        _require(depth < _MAX_DEPTH)
+        if kind in _PLAIN:
+            tokens.append(value)
+            return False
+        if isinstance(value, type):
+            tokens.append((value.__module__, value.__qualname__))
+            return False
+        inner: Any
+        if kind in (tuple, list):
+            inner = value
+        elif kind is dict:
+            inner = (*value, *value.values())
+        elif is_user_module(kind.__module__) and not _is_special(value):
+            attributes = contents.attributes_of(value, self._names)
+            _require(attributes is not None)
+            inner = [part for pair in sorted((attributes or {}).items()) for part in pair]
+        else:
+            content = content_of(value, self._names)
+            _require(content.portable)
+            # Not alone: it is no string that the program has.
+            tokens.append((content.digest,))
+            return True
+        tokens += ((kind.__module__, kind.__qualname__), len(inner))
+        found = [self._flat(item, depth + 1) for item in inner]
+        return any(found) or is_user_module(kind.__module__)
 
     def _default(self, function: types.FunctionType, name: str, held: Any) -> None:
         """Note defaults of a function."""
@@ -176,18 +221,27 @@ class _Replay:
 
     def _class(self, kind: Any) -> None:
         space = vars(kind)
+        made: list[str] = []
+        for name, member in space.items():
+            inner = inner_of(member) if type(member) is not types.FunctionType else member
+            if type(inner) is not types.FunctionType:
+                made.append(type(member).__qualname__)
+                continue
+            made.append(inner.__code__.co_qualname)
+            if inner is member and is_generated(inner.__code__):
+                # Which one it is counts later, though not what it does.
+                self.checks.append((("member", kind, name), member, "", None))
         self._tokens += (
             [(one.__module__, one.__qualname__) for one in kind.__mro__],
             list(space),
-            [type(member).__qualname__ for member in space.values()],
+            made,
         )
         if "__dataclass_fields__" in space:
             self._tokens.append(fields_text(kind))
 
     def _named(self, value: Any) -> None:
         if isinstance(value, type):
-            self._tokens += (1, value.__module__, value.__qualname__)
-            self._tokens += [(one.__module__, one.__qualname__) for one in value.__mro__]
+            self._tokens += (1, value.__module__, value.__qualname__, len(value.__mro__))
         elif isinstance(value, types.ModuleType):
             self._tokens += (2, value.__name__)
         else:
@@ -237,6 +291,12 @@ _LOOK: Final = {
 }
 
 
+def _is_special(value: object) -> bool:
+    """Whether more than its attributes counts of an object of a class of the user's."""
+    array = hasattr(value, "tobytes") or hasattr(value, "data_ptr")
+    return array or isinstance(value, _FOREIGN)
+
+
 def _require(condition: bool) -> None:
     if not condition:
         raise _Refused
@@ -260,6 +320,8 @@ def _recipe(scan: Scan, roots: Sequence[object], digest: str) -> _Recipe:
     read: set[tuple[int, str]] = set()
     modules: dict[int, types.ModuleType] = {}
     for place, value, how in scan.steps:
+        if how == "generated" and type(value) is types.FunctionType:
+            continue  # its class tells
         if place.kind == "global":
             # Other functions of the same module name it, too.
             where = id(place.space()), place.name
@@ -288,7 +350,8 @@ def _recipe(scan: Scan, roots: Sequence[object], digest: str) -> _Recipe:
         tuple((number, _attributes(module, names)) for number, module in modules.items()),
         digest,
     )
-    return recipe._replace(proof=_Replay(recipe, roots).proof())
+    replay = _Replay(recipe, roots)
+    return recipe._replace(contents=tuple(replay.contents), proof=replay.proof())
 
 
 _FAILURES = (_Refused, LookupError, AttributeError, TypeError, ValueError, EOFError)

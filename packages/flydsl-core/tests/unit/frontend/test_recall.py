@@ -28,6 +28,7 @@ def assist(x, by=2, *, more=1):
 """
 PROGRAM = """
 import dataclasses, enum, functools, math
+import numpy as np
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import recall_library
@@ -78,6 +79,8 @@ class Derived(Base):
         return self.shared + self._hidden + self.held
 
 PLAN, OBJECT = Plan(), Derived()
+PLANS = {"a": (Plan(Row(2)), [Row(3)]), 4: {"b": Plan(mode=Mode.SLOW)}, Mode.FAST: fx.Int32}
+ARRAY = np.arange(4)
 
 @functools.cache
 def memoised(x):
@@ -107,6 +110,7 @@ def unused(x):
 def root(x, options=(1, 2.0, "three"), *, last=[1]):
     total = [memoised(y) for y in TABLE] + halved(x) + bound() + len(TYPES) + math.floor(RATIO)
     total += recall_library.FACTOR + recall_library.NESTED["a"] + PLAN.grid(x) + Plan.fixed(x)
+    total += PLANS["a"][0].row.width + ARRAY[0]
     return total + OBJECT.use() + Mode.FAST.value + kernel(x) + max(CHECKED, NAME)
 """
 PROBES = [1, True, 2.0, -0.0, 0.0, "text", None, (), [], {}, len, fx.Float16, lambda x: x]
@@ -190,6 +194,14 @@ EDITS = {
     "another base": lambda p: setattr(p.Derived, "__bases__", (type("Base", (p.Base,), {}),)),
     "object": lambda p: setattr(p, "PLAN", p.Plan(p.Row(8))),
     "field of an object": lambda p: setattr(p.PLAN, "mode", p.Mode.SLOW),
+    "deep field": lambda p: setattr(p.PLANS[4]["b"], "mode", p.Mode.FAST),
+    "deep object": lambda p: p.PLANS["a"][1].append(p.Row(3)),
+    "another kind of object": lambda p: p.PLANS["a"][1].__setitem__(0, p.Derived()),
+    "deep type": lambda p: p.PLANS.update({p.Mode.FAST: fx.Int64}),
+    "key": lambda p: p.PLANS.update({True: p.PLANS.pop(4)}),
+    "order": lambda p: p.PLANS.update(a=p.PLANS.pop("a")),
+    "tuple": lambda p: p.PLANS.update(a=list(p.PLANS["a"])),
+    "array": lambda p: p.ARRAY.__setitem__(0, 5),
     "default of a field": lambda p: setattr(
         p.Plan.__dataclass_fields__["mode"], "default", p.Mode.SLOW
     ),
@@ -235,7 +247,7 @@ def test_what_does_not_take_part_may_change(program, edit):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_edits(program, seed):
-    rng = random.Random(seed)
+    rng, root = random.Random(seed), program.root
     owners = [
         program,
         program.recall_library,
@@ -245,8 +257,8 @@ def test_random_edits(program, seed):
         program.Mode,
     ]
     owners += [program.Derived, program.OBJECT, program.root, program.assist]
-    names = [name for owner in owners for name in vars(owner) if not name.startswith("__")]
-    names += ["len", "max", "__defaults__", "x", "floor"]
+    names = [name for owner in owners for name in vars(owner) if name[0] != "_"]
+    names += ["_hidden", "_value_", "len", "max", "__defaults__", "x", "floor"]
     for _ in range(40):
         owner, name = rng.choice(owners), rng.choice(names)
         try:
@@ -254,10 +266,10 @@ def test_random_edits(program, seed):
             setattr(owner, name, rng.choice([*PROBES, before]))
         except (AttributeError, TypeError):
             continue
-        check(program.root)
+        check(root)
         if rng.random() < 0.7:
             setattr(owner, name, before)
-            check(program.root)
+            check(root)
 
 
 def test_classes_of_arguments(program):

@@ -6,12 +6,12 @@ Source: the HIP runtime API reference, https://rocm.docs.amd.com/projects/HIP.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from flydsl.errors import TargetError
-from flydsl_rocdl.hip.search import candidates
+from flydsl_rocdl.settings import HIP_LIBRARY
 
 __all__ = ["FUNCTIONS", "HipLibrary", "IpcMemHandle"]
 
@@ -80,7 +80,9 @@ class HipLibrary:
     """
 
     def __init__(self, path: str | None = None) -> None:
-        self._library = _load(candidates() if path is None else (path,))
+        chosen = path or HIP_LIBRARY.get()
+        # Searching takes time, also to import.
+        self._library = _load(_candidates() if chosen is None else (str(chosen),))
         self.path = str(self._library._name)
         self._functions: dict[str, Any] = {}
         self._text = self._library.hipGetErrorString
@@ -129,6 +131,12 @@ class HipLibrary:
         name = (self._name(status) or b"").decode(errors="replace")
         text = (self._text(status) or b"").decode(errors="replace")
         return TargetError(f"{what} failed: {text}", code="FLY-T653", value=f"{name} ({status})")
+
+
+def _candidates() -> Iterable[str]:
+    from flydsl_rocdl.hip.search import candidates
+
+    return candidates()
 
 
 def _load(paths: Any) -> ctypes.CDLL:
