@@ -7,7 +7,6 @@ from typing import Any
 
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
-from flydsl.ext.arguments import check_no_gradient
 from flydsl_kernels.gemm.formats import SHARED
 from flydsl_kernels.gemm.ops.arguments import scales_of
 from flydsl_kernels.gemm.ops.preshuffled import (
@@ -48,9 +47,6 @@ def run_scaled(a: Any, weight: Any, request: Request) -> Any:
         TargetError: The architecture has no instructions with scales.
     """
     check_layout(request)
-    check_no_gradient(
-        "products with E8M0 scales", "FLY-U914", a=a, bias=request.bias, residual=request.residual
-    )
     request, a, weight = apart(request, a, weight)
     facts = facts_of(arrays.target_of(a))
     weight.require(
