@@ -119,7 +119,7 @@ def test_the_list_of_parts(gfx942):
     lens = np.random.default_rng().integers(0, 3000, 300).astype(np.int32)
     starts, items = np.full(301, -1, np.int32), np.full((600, 2), -1, np.int32)
     size = np.zeros(1, np.int32)
-    launch_work(Work(lens, starts, items, size), 0, 128, 1, 32, False, None)
+    launch_work(Work(lens, starts, items, size, 2**31 - 1), 0, 128, 1, 32, False, None)
     parts = -(-lens // size[0])
     assert size[0] % 128 == 0
     assert parts.sum() <= 600

@@ -15,7 +15,7 @@ import numbers
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -29,7 +29,6 @@ __all__ = [
     "as_pair",
     "as_text",
     "check_arrays",
-    "check_choice",
     "check_fields",
     "check_instance",
     "check_no_gradient",
@@ -323,22 +322,6 @@ def as_pair(value: Any, name: str) -> tuple[Any, Any]:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         _refuse(value, name, "pair")
     return value[0], value[1]
-
-
-def check_choice(value: Any, choices: Collection[str], name: str) -> None:
-    """Check that a value is one of some names.
-
-    Raises:
-        UserTypeError: It is no text.
-        UserValueError: It is none of them.
-    """
-    if as_text(value, name) not in choices:
-        raise UserValueError(
-            f"{name} has no such value",
-            code="FLY-U550",
-            value=value,
-            allowed=", ".join(map(repr, choices)),
-        )
 
 
 def check_instance(value: Any, kind: type, name: str, hint: str = "") -> None:

@@ -153,13 +153,6 @@ def test_scalars():
     assert "x.item()" in _refused(lambda: arguments.as_integer(X, "n"), "FLY-U549").hint
 
 
-def test_names():
-    arguments.check_choice("neox", ("neox", "gptj"), "style")
-    _refused(lambda: arguments.check_choice("b", ("neox", "gptj"), "style"), "FLY-U550", "'gptj'")
-    for value in (["neox"], None, 3, X):
-        _refused(lambda v=value: arguments.check_choice(v, ("neox",), "style"), "FLY-U549", "style")
-
-
 def test_element_types_by_any_name(torch):
     for value in ("float32", "torch.float32", np.float32, np.dtype("f"), torch.float32):
         assert arguments.element_type(value, "out_dtype") == "float32"

@@ -17,7 +17,15 @@ from flydsl.ext.arrays import (
     strides,
 )
 
-__all__ = ["address", "as_rows", "broadcast", "indices", "scales", "written_in_place"]
+__all__ = [
+    "address",
+    "as_rows",
+    "broadcast",
+    "check_some_page",
+    "indices",
+    "scales",
+    "written_in_place",
+]
 
 _FURTHEST = 1 << 22
 """Elements between rows at most, so that offsets within a block of rows fit 32 bits."""
@@ -60,6 +68,21 @@ def written_in_place(array: Any) -> bool:
         and all(s >= 0 and s % 4 == 0 for s in step[:-1])
         and address(array) % (4 * array.itemsize) == 0
     )
+
+
+def check_some_page(table: Any, pages: int) -> None:
+    """Check that a kernel has a page to read, whatever the table and the lengths on a device say.
+
+    Raises:
+        UserValueError: The table or the cache has none.
+    """
+    if int(table.shape[0]) and not (pages and int(table.shape[1])):
+        raise UserValueError(
+            "there are no pages",
+            code="FLY-U949",
+            value=f"block_table {tuple(table.shape)}, cache of {pages} pages",
+            allowed="at least one column, and one page",
+        )
 
 
 def indices(array: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:

@@ -81,10 +81,11 @@ def own_lane(unit: Unit) -> Lane:
     return Lane(thread, wave, lane % unit.rows, lane // unit.rows)
 
 
-def bounds(tensor: Any, sequence: Any) -> tuple[Any, Any]:
-    """Return where a packed sequence starts, and its length."""
-    start = fx.rocdl.read_first_lane(tensor[sequence])
-    return start, fx.rocdl.read_first_lane(tensor[sequence + 1]) - start
+def bounds(tensor: Any, sequence: Any, rows: Any) -> tuple[Any, Any]:
+    """Return where a packed sequence starts, and its length: within the rows that there are."""
+    start, end = (fx.rocdl.read_first_lane(tensor[place]) for place in (sequence, sequence + 1))
+    start = clamp(start, 0, fx.Int32(rows))
+    return start, clamp(end, start, fx.Int32(rows)) - start
 
 
 def clamp(value: Any, low: Any, high: Any) -> Any:
@@ -149,11 +150,12 @@ def own_block(a: Any, blocks: Any, plan: FlashPlan) -> Block:
     length_q, length_k = fx.Int32(a.q.shape[1]), fx.Int32(a.k.shape[1])
     if plan.varlen:
         batch = zero
-        base_q, length_q = bounds(a.starts_q, sequence)
+        base_q, length_q = bounds(a.starts_q, sequence, a.q.shape[1])
         if not plan.page:
-            base_k, length_k = bounds(a.starts_k, sequence)
+            base_k, length_k = bounds(a.starts_k, sequence, a.k.shape[1])
     if plan.lengths:
-        length_k = fx.rocdl.read_first_lane(a.lengths[sequence])
+        places = fx.Int32(a.pages.shape[1]) * plan.page if plan.page else length_k
+        length_k = clamp(fx.rocdl.read_first_lane(a.lengths[sequence]), 0, places)
     first = (blocks - 1 - place) * rows
     offset = length_k - length_q
     last = fx.min(first + rows, length_q) - 1

@@ -15,7 +15,16 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-__all__ = ["key_place", "page_of", "store_value", "stored", "value_place"]
+__all__ = ["key_place", "known_page", "page_of", "store_value", "stored", "value_place"]
+
+
+def known_page(number: Any, cache: Any) -> Any:
+    """Return a number of a page, or that of the last page if a cache has no page of that number.
+
+    Tables in device memory are not looked at on the host: so none makes a kernel leave the cache.
+    """
+    last = fx.Int32(cache.shape[0]) - 1
+    return fx.min(number.to(fx.Uint32), last.to(fx.Uint32)).to(fx.Int32)
 
 
 def page_of(slot: Any, page: Any) -> tuple[Any, Any]:

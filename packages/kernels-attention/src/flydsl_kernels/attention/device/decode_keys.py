@@ -16,6 +16,7 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.decoding import ROWS, DecodePlan
+from flydsl_kernels.attention.device.caches import known_page
 from flydsl_kernels.attention.device.matrix import UNITS, Unit, joined
 
 __all__ = [
@@ -79,13 +80,14 @@ class Pages:
                 number = fx.arith.select(inside >= turn * page, other, number)
         else:
             key = first + inside
-            number = (self.table + fx.min(key // page, self.last)).load()
+            number = known_page((self.table + fx.min(key // page, self.last)).load(), cache)
             return start + number.to(fx.Int64) * cache.stride[0], key % page
         return start + number.to(fx.Int64) * cache.stride[0], inside % page
 
     def _number(self, index: Any) -> Any:
         """Return the number of a page of the sequence; uniform. Past the last one, the last."""
-        return fx.rocdl.read_first_lane((self.table + fx.min(index, self.last)).load())
+        number = fx.rocdl.read_first_lane((self.table + fx.min(index, self.last)).load())
+        return known_page(number, self.a.keys)
 
 
 def grouped(chunks: list[Any], unit: Unit) -> list[Any]:

@@ -23,16 +23,23 @@ class Work(fx.Struct):
     """Which parts there are.
 
     Attributes:
-        lengths: Keys of each sequence, int32 [sequences].
+        lengths: Keys of each sequence, int32 [sequences]; taken as at least 0 and at most `most`.
         starts: Number of the first part of each sequence, and of all parts, int32 [sequences + 1].
         items: Sequence and number within it of each part, int32 [parts, 2].
         size: Keys of a part, int32 [1].
+        most: Keys that the pages of a sequence hold.
     """
 
     lengths: fx.Tensor
     starts: fx.Tensor
     items: fx.Tensor
     size: fx.Tensor
+    most: fx.Int32
+
+
+def _length(work: Work, sequence: Any) -> Any:
+    """Return the keys of a sequence."""
+    return fx.max(fx.min(work.lengths[sequence], work.most), 0)
 
 
 def part_count(work: Work) -> Any:
@@ -48,7 +55,7 @@ def own_part(work: Work, slot: Any) -> tuple[Any, Any, Any, Any]:
     sequence = fx.rocdl.read_first_lane(work.items[slot, 0])
     number = fx.rocdl.read_first_lane(work.items[slot, 1])
     size = fx.rocdl.read_first_lane(work.size[0])
-    return sequence, number, size, fx.rocdl.read_first_lane(work.lengths[sequence])
+    return sequence, number, size, fx.rocdl.read_first_lane(_length(work, sequence))
 
 
 @flyc.jit
@@ -57,7 +64,7 @@ def key_range(length: Any, queries: int, left: Any, step: int, window: bool) -> 
     begin = fx.Int32(0)
     if fx.const_expr(window):
         begin = fx.max(length - queries - left, 0) // step * step
-    return begin, fx.max(length, 0) - begin
+    return begin, length - begin
 
 
 @flyc.kernel
@@ -70,7 +77,7 @@ def work_kernel(
     count = fx.Int32(work.lengths.shape)
     total = fx.Int64(0)
     for sequence in range(thread, count, _THREADS):
-        _, keys = key_range(work.lengths[sequence], queries, left, step, window)
+        _, keys = key_range(_length(work, sequence), queries, left, step, window)
         total = total + keys.to(fx.Int64)
     total = coop.block_sum(total)
     room = (fx.Int32(work.items.shape[0]) - count).to(fx.Int64)
@@ -82,7 +89,7 @@ def work_kernel(
         sequence = first + thread
         parts = fx.Int32(0)
         if sequence < count:
-            _, keys = key_range(work.lengths[sequence], queries, left, step, window)
+            _, keys = key_range(_length(work, sequence), queries, left, step, window)
             parts = (keys + size - 1) // size
         start, together = coop.block_exclusive_scan(parts, "sum", init=0, with_aggregate=True)
         start = before + start

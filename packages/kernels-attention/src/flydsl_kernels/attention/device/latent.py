@@ -24,6 +24,7 @@ from flydsl_kernels.attention.decoding import (
     LatentProblem,
     select_latent,
 )
+from flydsl_kernels.attention.device.caches import known_page
 from flydsl_kernels.attention.device.decode import KINDS, raised_rows, rows_sum
 from flydsl_kernels.attention.device.decode_keys import exact16
 from flydsl_kernels.attention.device.decode_work import Work, own_part, part_count
@@ -122,13 +123,14 @@ def load_tokens(place: Place, first: Any) -> list[Any]:
     starts = []
     if page % LATENT_STEP == 0:
         number = fx.rocdl.read_first_lane((place.table + fx.min(first // page, last)).load())
+        number = known_page(number, a.cache)
         start = a.cache.iter + number.to(fx.Int64) * a.cache.stride[0]
         start = start + (first % page).to(fx.Int64) * a.cache.stride[1]
         starts = [start + key.to(fx.Int64) * a.cache.stride[1] for key in keys]
     else:
         for key in keys:
             token = first + key
-            number = (place.table + fx.min(token // page, last)).load()
+            number = known_page((place.table + fx.min(token // page, last)).load(), a.cache)
             start = a.cache.iter + number.to(fx.Int64) * a.cache.stride[0]
             starts.append(start + (token % page).to(fx.Int64) * a.cache.stride[1])
     return [

@@ -11,6 +11,7 @@ from typing import Any
 
 import flydsl.expr as fx
 from flydsl_kernels.attention.device.block import Block
+from flydsl_kernels.attention.device.caches import known_page
 from flydsl_kernels.attention.selection import FlashPlan
 
 __all__ = ["NOWHERE", "Source", "buffer_rows", "head_rows", "key_source", "within"]
@@ -90,6 +91,7 @@ def page_of(a: Any, plan: FlashPlan, block: Block, source: Source, key: Any) -> 
     """
     known = fx.max(fx.min(key, block.end - 1), 0)
     number = fx.rocdl.read_first_lane(a.pages[block.sequence, known // plan.page])
+    number = known_page(number, a.k)
     return source.start + number.to(fx.Int64) * source.page, key // plan.page * plan.page
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import check_fields, is_number
-from flydsl_kernels.attention.arrays import address, indices
+from flydsl_kernels.attention.arrays import address, check_some_page, indices
 from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
 from flydsl_rocdl.arch import ArchFacts, lookup
 
@@ -212,7 +212,8 @@ def run_decode(
     target = result.reshape(count, length, heads, widths[1])
     least = max(WAVES * plan.step, _LEAST_KEYS)
     slots = part_slots(options, count, kv_heads, -(-int(table.shape[1]) * page // least))
-    work = Work(lengths, *work_arrays(count, slots, q))
+    most = min(int(table.shape[1]) * page, (1 << 31) - 1)
+    work = Work(lengths, *work_arrays(count, slots, q), most)
     left = 0 if options.window is None else int(options.window)
     launch_work(work, left, least, problem.queries, plan.step, problem.window, stream)
     parts = arrays.empty((slots, kv_heads, plan.rows, widths[1]), "float32", q)
@@ -250,13 +251,15 @@ def _check_heads(heads: int, kv_heads: int) -> None:
 def check_pages(table: Any, lengths: Any, page: int, pages: int) -> None:
     """Check lengths and the pages in use, where they are in host memory.
 
-    On a device nothing looks at them: reading them back would wait for all work before.
+    On a device nothing looks at them: reading them back would wait for all work before. Kernels
+    take lengths and pages that there are not as the nearest, or last, that there are.
 
     Raises:
         UserValueError: A sequence has fewer keys than none or more than its pages hold, or uses a
             page that the cache does not have.
     """
     if arrays.is_torch(lengths) and lengths.device.type != "cpu":
+        check_some_page(table, pages)
         return
     most = int(table.shape[1]) * page
     for sequence, length in enumerate(lengths.tolist()):

@@ -23,6 +23,7 @@ from flydsl.ext.arrays import (
 from flydsl_kernels.attention.arrays import (
     as_rows,
     broadcast,
+    check_some_page,
     indices,
     scales,
     written_in_place,
@@ -438,6 +439,8 @@ def _check_lengths(lengths: Any, shapes: Shapes, keys: Keys, pages: int) -> None
         UserValueError: A sequence has more keys than there are places for, or an unknown page.
     """
     if is_torch(lengths) and lengths.device.type != "cpu":
+        if keys.block_table is not None:
+            check_some_page(keys.block_table, pages)
         return
     most = shapes.keys
     if keys.block_table is not None:

@@ -110,7 +110,8 @@ def run_latent(
         return result, lse
     select_latent(problem, own_facts(q))
     slots = part_slots(options, count, 1, -(-int(table.shape[1]) * problem.page // _LEAST_KEYS))
-    work = Work(lengths, *work_arrays(count, slots, q))
+    most = min(int(table.shape[1]) * problem.page, (1 << 31) - 1)
+    work = Work(lengths, *work_arrays(count, slots, q), most)
     launch_work(work, 0, _LEAST_KEYS, problem.queries, LATENT_STEP, False, stream)
     parts = arrays.empty((slots, 1, heads * length, LATENT), "float32", q)
     sums = arrays.empty((2, slots, 1, heads * length), "float32", q)
