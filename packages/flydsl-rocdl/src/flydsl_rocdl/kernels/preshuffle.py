@@ -98,33 +98,37 @@ class ShuffleLayout:
     columns: tuple[int, ...]
     order: tuple[int, ...]
 
-    def parts(self, rows: int, columns: int, bits: int) -> tuple[int, ...]:
+    def parts(self, rows: int, columns: int, bits: int, packed: int = 1) -> tuple[int, ...]:
         """Return the extents of all parts for a matrix as stored.
 
         Args:
             rows: Rows.
             columns: Stored columns, in units of `bits` bits.
             bits: Bits of a stored unit.
+            packed: Elements in a stored unit, which errors count in.
 
         Raises:
             ConfigError: The parts do not divide the matrix.
         """
+        widths = tuple(c or 128 // bits for c in self.columns)
         return (
             *_split(self, "rows", self.rows, rows),
-            *_split(self, "columns", tuple(c or 128 // bits for c in self.columns), columns),
+            *_split(self, "columns", widths, columns, packed),
         )
 
 
-def _split(layout: ShuffleLayout, what: str, parts: tuple[int, ...], size: int) -> tuple[int, ...]:
+def _split(
+    layout: ShuffleLayout, what: str, parts: tuple[int, ...], size: int, packed: int = 1
+) -> tuple[int, ...]:
     unit = 1
     for part in parts:
         unit *= part if part > 0 else 1
     if size <= 0 or size % unit:
         raise ConfigError(
-            f"layout {layout.name!r} has its {what} in blocks of {unit}",
+            f"layout {layout.name!r} has its {what} in blocks of {unit * packed}",
             code="FLY-C602",
-            value=size,
-            allowed=f"positive multiples of {unit}",
+            value=size * packed,
+            allowed=f"positive multiples of {unit * packed}",
         )
     return tuple(size // unit if part < 0 else part for part in parts)
 
@@ -239,7 +243,8 @@ class PreshuffledWeight:
         if self.scale_layout:
             _layout(self.scale_layout, SCALE_LAYOUTS)
         bits = _BITS[self.dtype]
-        layout.parts(self.n, self.k * bits // max(bits, 8), max(bits, 8))
+        stored = max(bits, 8)
+        layout.parts(self.n, self.k * bits // stored, stored, stored // bits)
         wanted = (self.batch if self.batch is not None else 1) * self.n * self.k * bits // 8
         found = int(self.data.nbytes)
         if found != wanted:
@@ -315,9 +320,9 @@ def _bits_of(array: Any) -> int:
     return int(array.itemsize) * 8
 
 
-def _shuffle(array: Any, layout: ShuffleLayout) -> Any:
+def _shuffle(array: Any, layout: ShuffleLayout, packed: int = 1) -> Any:
     lead = tuple(array.shape[:-2])
-    parts = layout.parts(int(array.shape[-2]), int(array.shape[-1]), _bits_of(array))
+    parts = layout.parts(int(array.shape[-2]), int(array.shape[-1]), _bits_of(array), packed)
     order = (*range(len(lead)), *(len(lead) + place for place in layout.order))
     moved = _permute(array.reshape((*lead, *parts)), order)
     return contiguous(moved).reshape(tuple(array.shape))
@@ -393,8 +398,8 @@ def preshuffle_b(
         order = _SCALES_OF.get(layout, "")
         scales = preshuffle_scales(scales, order)
     return PreshuffledWeight(
-        layout, kind, n, k, _shuffle(stored, found), int(b.shape[0]) if b.ndim == 3 else None,
-        scales, order, arch,
+        layout, kind, n, k, _shuffle(stored, found, max(bits, 8) // bits),
+        int(b.shape[0]) if b.ndim == 3 else None, scales, order, arch,
     )  # fmt: skip
 
 

@@ -91,6 +91,7 @@ def core_for(facts: ArchFacts, a: str, b: str) -> MatrixCore:
             code="FLY-T910",
             value=f"{a} x {b}",
             allowed=", ".join(_offers(facts)) or "none",
+            hint="convert the operands, or quantise them, to a type that is allowed",
         )
     return _described(facts, max(found, key=lambda s: (s.k, -len(s.intrinsic))))
 

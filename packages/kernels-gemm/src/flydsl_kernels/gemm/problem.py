@@ -275,7 +275,7 @@ class GemmProblem:
             )  # fmt: skip
         if self.n and self.k:
             stored = max(8, self.b_bits)
-            order.parts(self.n, self.k * self.b_bits // stored, stored)
+            order.parts(self.n, self.k * self.b_bits // stored, stored, stored // self.b_bits)
 
     @property
     def default_output(self) -> str:
