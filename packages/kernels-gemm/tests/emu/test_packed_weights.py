@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from product_reference import BF16, After, check, operand, padded, product
+from product_reference import BF16, After, check, dtype_of, fp8, operand, padded, product
 
 import flydsl_emu
 from flydsl import config
-from flydsl.errors import ConfigError, FlyDSLError, UserTypeError
+from flydsl.errors import ConfigError, FlyDSLError, TargetError, UserTypeError
 from flydsl_kernels.gemm import (
     GemmConfig,
     GemmProblem,
@@ -27,7 +27,8 @@ from flydsl_kernels.gemm.tuning import problem_of, tuned_gemm
 
 ARCHS = ("gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 WAVE_MATRIX = ARCHS[2:]
-TYPES = ("bfloat16", "float16", "int8")
+TYPES = ("bfloat16", "float16", "int8", "e4m3", "e5m2")
+FORMATS = [(arch, name) for arch in ARCHS for name in TYPES if name[0] != "e" or fp8(arch)]
 ROWS = (1, 2, 16, 17, 33, 64, 112, 129)
 COLUMNS = (64, 192, 320)
 
@@ -42,6 +43,7 @@ def run(arch, name, extents, **options):
     """Multiply with all extras, `a` and the results among poison; check, and return the report."""
     random = np.random.default_rng()
     m, n, k = extents
+    name = fp8(arch, name) if name.startswith("e") else name
     a, (b, weight) = operand(random, (m, k), name), weights(random, (n, k))
     scale_a, scale_b = (random.random(count).astype(np.float32) for count in (m, n))
     bias, residual = random.standard_normal(n).astype(BF16), random.standard_normal((m, n))
@@ -53,17 +55,16 @@ def run(arch, name, extents, **options):
             activation="silu", residual=padded(residual), out=out[:m, :n], **options,
         )  # fmt: skip
     after = After(scale_a[:, None], scale_b, bias, "silu", residual)
-    check(got, *product(a, b.T, after, "float32", 32))
+    check(got, *product(a, b.T.astype(np.float64), after, "float32", 32))
     assert (out[:, n:] == 7).all()
     assert (out[m:] == 7).all()
     return reports[0]
 
 
-@pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("arch", WAVE_MATRIX)
+@pytest.mark.parametrize(("arch", "name"), [f for f in FORMATS if f[0] in WAVE_MATRIX])
 def test_products(arch, name):
     """One of the extents for each case, so that all of them appear."""
-    case = WAVE_MATRIX.index(arch) * len(TYPES) + TYPES.index(name)
+    case = FORMATS.index((arch, name))
     extents = ROWS[case % len(ROWS)], (80, 16, 144)[case % 3], COLUMNS[(case // 3 + case) % 3]
     run(arch, name, extents)
 
@@ -71,8 +72,7 @@ def test_products(arch, name):
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("k", COLUMNS)
-@pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("arch", "name"), FORMATS)
 def test_products_of_every_extent(arch, name, k):
     for number, m in enumerate(ROWS):
         for turn in range(2):
@@ -81,8 +81,7 @@ def test_products_of_every_extent(arch, name, k):
             run(arch, name, (m, n, k), split_k=2 if turn else None)
 
 
-@pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("arch", "name"), FORMATS)
 def test_every_number_meets_every_place(arch, name):
     """Weights of one number each: a wrong nibble, order or sign shows."""
     random = np.random.default_rng()
@@ -91,7 +90,7 @@ def test_every_number_meets_every_place(arch, name):
     b = random.permutation(numbers).reshape(n, k).astype(np.int8)
     b[:16] = np.arange(-8, 8)[:, None]
     weight = preshuffle_b(b, layout="int4_packed", dtype="int4")
-    a = np.eye(k).astype(operand(random, (1,), name).dtype)
+    a = np.eye(k).astype(dtype_of(fp8(arch, name) if name.startswith("e") else name))
     with config.scope(FLYDSL_TARGET=arch):
         got = gemm(a, weight, out_dtype="float32", split_k=1)
     assert np.array_equal(got, b.T.astype(np.float32))
@@ -102,10 +101,12 @@ def test_every_number_meets_every_place(arch, name):
     ("gfx942", "int8", (16, 64, 128, 1, 4), {"split_k": 2}),
     ("gfx950", "float16", (64, 64, 64, 2, 2), {"direct": True}),
     ("gfx950", "int8", (32, 128, 128, 1, 4), {"direct": True, "split_k": 2}),
+    ("gfx950", "e4m3", (64, 64, 128, 2, 2), {"split_k": 2}),
     ("gfx1100", "bfloat16", (16, 64, 32, 1, 4), {"split_k": 3}),
     ("gfx1100", "int8", (64, 128, 64, 2, 2), {}),
     ("gfx1201", "float16", (16, 128, 128, 1, 4), {"streams": 19}),
     ("gfx1201", "int8", (64, 64, 64, 2, 2), {"split_k": 2}),
+    ("gfx1201", "e5m2", (128, 64, 64, 1, 4), {}),
     ("gfx1250", "bfloat16", (64, 128, 64, 2, 2), {"direct": True}),
     ("gfx1250", "int8", (64, 64, 128, 2, 2), {"direct": True, "streams": 7}),
 ])  # fmt: skip
@@ -121,11 +122,11 @@ def test_configurations(arch, name, tile, more):
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("arch", "name"), [f for f in FORMATS if f[1] != "e5m2"])
 def test_every_shipped_tile(arch, name):
     """Every legal tile of each depth, at extents that it does not divide."""
-    found = plan_gemm(GemmProblem(300, 304, 448, name, "int4", "float32"), arch, split_k=1)
+    kind = fp8(arch, name) if name.startswith("e") else name
+    found = plan_gemm(GemmProblem(300, 304, 448, kind, "int4", "float32"), arch, split_k=1)
     tiles = {replace(item.config, group_m=2): item for item in found.candidates}
     assert {t.tile_m for t in tiles} >= {tile[0] for tile in TILES[:8]}
     worst = 0.0
@@ -247,10 +248,20 @@ def test_what_does_not_fit_is_refused(arch):
             gemm(torch.ones(4, 64, dtype=torch.bfloat16), weight)
 
 
+def test_8_bit_floats_of_other_architectures():
+    """Weights become floats that the instructions multiply, or the call is an error."""
+    _, weight = weights(np.random.default_rng(), (32, 64))
+    for arch, name in (("gfx1100", "float8_e4m3fn"), ("gfx942", "float8_e4m3fn"),
+                       ("gfx1201", "float8_e5m2fnuz")):  # fmt: skip
+        with config.scope(FLYDSL_TARGET=arch), pytest.raises(TargetError) as wrong:
+            gemm(np.ones((4, 64), dtype_of(name)), weight)
+        assert wrong.value.hint
+
+
 def test_problems_that_are_none():
     """Weights of four bits as A, plain, of odd extents, or with types that they do not become."""
     for arguments in (
-        {"dtype": "int4"}, {"dtype": "float8_e4m3fn", "b_dtype": "int4"},
+        {"dtype": "int4"}, {"dtype": "float32", "b_dtype": "int4"},
         {"b_dtype": "int4", "n": 24}, {"b_dtype": "int4", "k": 24},
         {"dtype": "int8", "b_dtype": "int2"},
     ):  # fmt: skip

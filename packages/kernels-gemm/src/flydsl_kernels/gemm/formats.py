@@ -75,6 +75,10 @@ PACKED: Mapping[str, Packed] = MappingProxyType(
                     "bfloat16": Unpacking("bf16_int4", 20),
                     "float16": Unpacking("fp16_int4", 12),
                     "int8": Unpacking("int4", 7),
+                    "float8_e4m3fn": Unpacking("e4m3fn_int4", 19),
+                    "float8_e4m3fnuz": Unpacking("e4m3fnuz_int4", 19),
+                    "float8_e5m2": Unpacking("e5m2_int4", 19),
+                    "float8_e5m2fnuz": Unpacking("e5m2fnuz_int4", 19),
                 }
             ),
         )

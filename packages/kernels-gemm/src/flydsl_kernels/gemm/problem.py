@@ -145,9 +145,9 @@ class GemmProblem:
         n: Columns of B and C.
         k: Columns of A, rows of B.
         dtype: Element type of A, by name or as NumPy or PyTorch have it, as the others.
-        b_dtype: Element type of B; default that of A. ``int4`` goes with 16-bit floats and int8,
-            and has an order of its own (``b.order`` is ``int4_packed``, also if not given). With
-            scaling ``"shared"`` both are of `flydsl_kernels.gemm.formats.SHARED`, in any mix.
+        b_dtype: Element type of B; default that of A. ``int4`` goes with every type, and has an
+            order of its own (``b.order`` is ``int4_packed``, also if not given). With scaling
+            ``"shared"`` both are of `flydsl_kernels.gemm.formats.SHARED`, in any mix.
         out_dtype: Element type of C; default `default_output`.
         batch: How many products.
         a: How A lies in memory.

@@ -54,7 +54,7 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
         b: Of `a`'s library, device and element type (8-bit floats mix); a batch as long as `a`'s,
             or one matrix for all. One of `a` may serve a batch of `b`, too. Or weights (N, K) in
             the order that a kernel reads, made by `preshuffle_b`, or (batch, N, K): of `a`'s type,
-            or of int4 for int8, bfloat16 and float16; N is a multiple of 16, K of 64 bytes of `a`;
+            or of int4 (K a multiple of 64); N is a multiple of 16, K of 64 bytes of `a`;
             on gfx12 also of 8-bit floats in layout ``rdna4_fp8``, K a multiple of 16. On gfx950
             also with E8M0 scales of 32 columns, of fp4 for an `a` of fp8, fp6 or fp4, or of fp8 (N
             a multiple of 32, K of 256): `run_scaled` of `ops.scaled` has the codes; `scale_a` are

@@ -115,10 +115,11 @@ def _own_kernel(dtype: str, weight: Any, request: Request, facts: Any) -> str:
     options = (request.config, request.split_k, weight.batch)
     more = any(option is not None for option in options) or request.out_dtype == "int32"
     more = more or (blocks and request.scale_a.ndim > 1)
-    if weight.dtype in PACKED and not kind:
+    if weight.dtype in PACKED and dtype not in PACKED[weight.dtype].becoming:
         raise ConfigError(
             "no kernel multiplies these types by preshuffled weights", code="FLY-C917",
-            value=f"{dtype} x {weight.dtype}", allowed="bfloat16, float16 and int8 x int4",
+            value=f"{dtype} x {weight.dtype}",
+            allowed=f"{', '.join(PACKED[weight.dtype].becoming)} x {weight.dtype}",
         )  # fmt: skip
     own = facts.family in _OWN or (weight.layout == "rdna4_fp8" and weight.k % _RDNA_STEP == 0)
     return kind if own and not more else ""
