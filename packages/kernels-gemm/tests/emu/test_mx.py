@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import ml_dtypes
@@ -13,7 +14,15 @@ import flydsl.compiler as flyc
 import flydsl_emu
 from flydsl import config
 from flydsl.errors import FlyDSLError
-from flydsl_kernels.gemm import GemmConfig, GemmProblem, Operand, Scaling, gemm, plan_gemm
+from flydsl_kernels.gemm import (
+    GemmConfig,
+    GemmProblem,
+    Operand,
+    Scaling,
+    gemm,
+    plan_gemm,
+    preshuffle_b,
+)
 from flydsl_kernels.gemm.device.epilogue import Extras
 from flydsl_kernels.gemm.device.mx import launch_mx
 from flydsl_kernels.gemm.plan import EpiloguePlan
@@ -83,6 +92,53 @@ def test_parts_of_k(kinds):
         check(got, *expected(wide_a, wide_b, after, "float32"))
 
 
+@pytest.mark.parametrize("kinds", [("fp8", "fp4"), ("fp4", "fp8"), ("fp6", "bf8")], ids="-".join)
+def test_rearranged_weights(kinds):
+    """Of one matrix and of a batch, also in parts of K and with all that follows."""
+    random = np.random.default_rng()
+    m, n, k = 35, 96, 640
+    a, scale_a, wide_a = codes(random, (2, m, k), kinds[0])
+    b, scale_b, wide_b = codes(random, (2, n, k), kinds[1])
+    given = pack_fp4(b.view(np.uint8)) if kinds[1] == "fp4" else b
+    options = {"layout": "cdna5_16x16", "dtype": np.dtype(KINDS[kinds[1]]).name}
+    one, both = (preshuffle_b(x, scales=s, **options) for x, s in (
+        (given[0], scale_b[0]), (given, scale_b)))  # fmt: skip
+    bias = random.standard_normal(n).astype(np.float32)
+    got = gemm(a, one, scale_a=scale_a, bias=bias, activation="silu", out_dtype="float32")
+    after = After(bias=bias, activation="silu")
+    check(got, *expected(wide_a, wide_b[0], after, "float32"))
+    got = gemm(a, both, scale_a=scale_a, split_k=3, out_dtype="float32")
+    check(got, *expected(wide_a, wide_b, After(), "float32"))
+    got = gemm(a[1], one, scale_a=scale_a[1], config=GemmConfig(32, 32, 128, 2, 1))
+    check(got, *expected(wide_a[1], wide_b[0], After(), "bfloat16"))
+
+
+def test_loads_of_rearranged_weights():
+    """A wave reads whole runs of memory: 32 lanes, 16 bytes each, and no load is in the way."""
+    problem = GemmProblem(4096, 4096, 4096, "float8_e4m3fn", "float4_e2m1fn", scaling=SHARED,
+                          b=Operand(order="cdna5_16x16"))  # fmt: skip
+    plan = derive_shared(problem, KNOWN["gfx1250"], plan_gemm(problem, "gfx1250").best.config)
+    assert plan.rearranged
+    a, b = np.zeros((1, 256, 4096), np.uint8), np.zeros((1, 256, 2048), np.uint8)
+    scales = np.zeros((1, 256, 128), np.uint8)
+    c = np.zeros((1, 256, 256), BF16)
+    with config.scope(COMPILE_ONLY="1"):
+        found = flyc.compile(launch_mx, a, b, scales, scales, c, Extras(c, c, c, c, c), plan, None)
+        isa = found.isa
+    (kernel,) = found.kernels
+    assert (kernel.spills, kernel.scratch, kernel.lds_static) == (0, 0, 0)
+    loops = re.findall(r"(\.LBB\d+_\d+):(.*?)s_cbranch_\w+ \1", isa, re.DOTALL)
+    loop = max((text for _, text in loops), key=len)
+    tiles = plan.tiles[0], plan.tiles[1]
+    assert loop.count("v_wmma_scale") == 2 * tiles[0] * tiles[1]
+    assert loop.count("buffer_load_b128") == 2 * (4 * tiles[0] + 2 * tiles[1])
+    assert loop.count("buffer_load_b32") == 2 * (tiles[0] + tiles[1])
+    assert "v_mov" not in loop
+    waits = [int(x, 0) for x in re.findall(r"s_wait_loadcnt (\w+)", loop)]
+    # All but one turn's first product wait for loads of the step before theirs only.
+    assert sorted(waits)[1] >= 5 * tiles[0] + 3 * tiles[1] - 4
+
+
 @pytest.mark.parametrize("tile", [(16, 64, 1, 4), (64, 32, 2, 1), (32, 96, 1, 3)], ids=str)
 def test_configurations_of_ones_own(tile):
     random = np.random.default_rng()
@@ -136,14 +192,17 @@ def test_all_planned_configurations():
     ("gfx1250", {"direct": True}, "C927", "no direct"),
     ("gfx1250", {"streams": 64}, "C927", "no streams"),
     ("gfx1250", {"split_k": 0}, "C920", "at least 1"),
+    ("gfx1250", {"order": "cdna5_16x16", "tile_n": 48, "waves_n": 1}, "C920", "tiles begin where"),
+    ("gfx1250", {"order": "cdna5_16x16", "k": 448}, "C927", "whole blocks"),
     ("gfx1250", {"tile_m": 512, "tile_n": 512}, "C924", "registers"),
     ("gfx950", {}, "C920", "four waves"),
     ("gfx950", {"waves_m": 1, "waves_n": 4, "tile_n": 64}, "C930", "tile_n is in blocks"),
     ("gfx950", {"waves_m": 1, "waves_n": 4, "split_k": 3}, "C920", "parts of K are equal"),
 ])  # fmt: skip
 def test_a_broken_rule_is_named(arch, change, code, rule):
-    order = "fp4_16lane" if arch == "gfx950" else ""
-    problem = GemmProblem(64, 128, 512, *["float4_e2m1fn"] * 2, scaling=SHARED,
+    change = dict(change)
+    order = change.pop("order", "fp4_16lane" if arch == "gfx950" else "")
+    problem = GemmProblem(64, 128, change.pop("k", 512), *["float4_e2m1fn"] * 2, scaling=SHARED,
                           b=Operand(order=order))  # fmt: skip
     values = {"tile_m": 64, "tile_n": 128, "tile_k": 128, "waves_m": 2, "waves_n": 2, **change}
     with pytest.raises(FlyDSLError, match=rule) as caught:

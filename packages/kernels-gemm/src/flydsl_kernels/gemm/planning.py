@@ -23,7 +23,7 @@ from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
 from flydsl_kernels.gemm.plan import GemmConfig
 from flydsl_kernels.gemm.problem import GemmProblem
 from flydsl_kernels.gemm.rules import broken_rules, lds_bytes, registers
-from flydsl_kernels.gemm.shared import shared_configs, shared_needs, shared_rules
+from flydsl_kernels.gemm.shared import WAVE_ORDER, shared_configs, shared_needs, shared_rules
 from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.arch.occupancy import waves_by_lds, waves_by_vgpr
 
@@ -292,7 +292,7 @@ def _step_seconds(
     row = config.tile_k * problem.a_bits // 8
     read, written = config.tile_m * config.waves_n * row, config.tile_m * row
     past = config.tile_n * config.waves_m * config.tile_k * problem.b_bits // 8
-    if problem.shared and not problem.b.order:  # both go to registers
+    if problem.shared and problem.b.order in ("", WAVE_ORDER):  # both go to registers
         read, written, past = 0, 0, past + read
     elif not problem.b.order:
         read += config.tile_n * config.waves_m * row

@@ -1,8 +1,8 @@
 """Products where 32 neighbouring k share an E8M0 scale: formats, configurations and their rules.
 
-Where instructions with scales are WMMA, both operands are rows of codes that go from memory to
-registers, and a tile along k is one instruction's. Where they are MFMA, weights are rearranged and
-A goes through LDS, by the kernel of `device.preshuffle`.
+Where instructions with scales are WMMA, both operands go from memory to registers, as rows of codes
+or rearranged weights, and a tile along k is one instruction's. Where they are MFMA, weights are
+rearranged and A goes through LDS, by the kernel of `device.preshuffle`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from flydsl_kernels.gemm.plan import EpiloguePlan, GemmConfig
 from flydsl_kernels.gemm.problem import GemmProblem
 from flydsl_kernels.gemm.rules import MOST_SPLITS, REACH, Broken, sum_epilogue
 from flydsl_rocdl.arch import KNOWN, ArchFacts
+from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
 if TYPE_CHECKING:
     from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
 
 __all__ = [
     "KINDS",
+    "WAVE_ORDER",
     "Kind",
     "MxPlan",
     "derive_shared",
-    "rearranged",
     "shared_configs",
     "shared_needs",
     "shared_rules",
+    "through_lds",
 ]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
@@ -66,6 +68,10 @@ _WEIGHT_KINDS: Mapping[tuple[str, str], str] = MappingProxyType(
     }
 )
 """Types of A and of rearranged weights, and the kernel's name of the two."""
+WAVE_ORDER = "cdna5_16x16"
+"""Order of rearranged weights for WMMA instructions with scales."""
+_SCALE_ROWS = 32
+"""Rows whose scales are rearranged together there."""
 _PART = 256
 """Columns of A that a word of rearranged scales is for."""
 
@@ -117,6 +123,8 @@ class MxPlan:
         epilogue: How results are finished.
         split_k: Workgroups that share a tile of C, each with a part of K.
         group_m: Tiles along M that are walked together.
+        rearranged: Whether B's codes and scales are, in layouts ``cdna5_16x16`` and
+            ``cdna5_32x4``.
     """
 
     a: str
@@ -127,6 +135,7 @@ class MxPlan:
     epilogue: EpiloguePlan
     split_k: int = 1
     group_m: int = 8
+    rearranged: bool = False
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -139,8 +148,8 @@ class MxPlan:
         return _WAVE * self.waves[0] * self.waves[1]
 
 
-def rearranged(problem: GemmProblem, facts: ArchFacts) -> bool:
-    """Return whether weights are rearranged there.
+def through_lds(problem: GemmProblem, facts: ArchFacts) -> bool:
+    """Return whether A goes through LDS there, and weights are rearranged in any case.
 
     Raises:
         TargetError: The architecture has no instructions with such scales.
@@ -154,20 +163,21 @@ def rearranged(problem: GemmProblem, facts: ArchFacts) -> bool:
             f"{facts.name} does not multiply with E8M0 scales", code="FLY-T910",
             value=facts.name, allowed=", ".join(known),
         )  # fmt: skip
-    wanted = SHARED[problem.b_dtype].order if weights else ""
+    wanted = SHARED[problem.b_dtype].order
+    own = (WAVE_ORDER,) if problem.b_dtype in LAYOUTS[WAVE_ORDER].dtypes else ()
+    orders = (wanted,) if weights else ("", *own)
     kinds = SHARED[problem.dtype].kind, SHARED[problem.b_dtype].kind
-    if weights and wanted and kinds not in _WEIGHT_KINDS:
+    if weights and kinds not in _WEIGHT_KINDS:
         raise ConfigError(
             f"{facts.name} has no product of these types with E8M0 scales", code="FLY-C915",
             value=" x ".join(kinds), allowed=", ".join(" x ".join(both) for both in _WEIGHT_KINDS),
         )  # fmt: skip
-    if problem.b.order != wanted or (weights and not wanted):
-        orders = ", ".join(name for name, kind in SHARED.items() if kind.order)
+    if problem.b.order not in orders:
         raise ConfigError(
             f"{facts.name} multiplies weights with E8M0 scales in an order of their own",
-            code="FLY-C927", value=problem.b.order or problem.b_dtype,
-            allowed=(wanted or orders) if weights else "plain matrices",
-            hint="preshuffle_b(…, scales=…) rearranges weights" if weights else "",
+            code="FLY-C927", value=problem.b.order or "a plain matrix",
+            allowed=", ".join(order or "a plain matrix" for order in orders),
+            hint="preshuffle_b(…, layout=…, scales=…) rearranges weights",
         )  # fmt: skip
     return weights
 
@@ -178,7 +188,7 @@ def _scales(facts: ArchFacts) -> bool:
 
 def shared_configs(problem: GemmProblem, facts: ArchFacts) -> Iterator[GemmConfig]:
     """Yield the shipped configurations, legal or not, without split K."""
-    if rearranged(problem, facts):
+    if through_lds(problem, facts):
         for tile_m, tile_n, tile_k in _WEIGHT_TILES:
             yield GemmConfig(tile_m, tile_n, tile_k, 1, 4)
         return
@@ -190,7 +200,7 @@ def shared_needs(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> 
     """Return the bytes of LDS of a workgroup, and about how many registers a lane needs."""
     tiles_m, tiles_n = config.tile_m // config.waves_m // 16, config.tile_n // config.waves_n // 16
     a, b = (SHARED[name].bits for name in (problem.dtype, problem.b_dtype))
-    if rearranged(problem, facts):
+    if through_lds(problem, facts):
         sums = tiles_m * tiles_n * 4
         steps = config.tile_k // _STEP
         held = steps * tiles_n * 4 * b // 4 + (config.tile_m * config.tile_k * a // 8) // 1024
@@ -222,7 +232,7 @@ def shared_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> 
             "FLY-C927", f"products with E8M0 scales have no {name}", getattr(config, name),
             f"{name}={0 if config.streams else False}",
         )  # fmt: skip
-    if rearranged(problem, facts):
+    if through_lds(problem, facts):
         yield from _weight_rules(problem, config)
     else:
         yield from _row_rules(problem, facts, config)
@@ -253,6 +263,16 @@ def _row_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> It
         yield Broken(
             "FLY-C924", "a lane's sums and codes fit its registers", f"about {needed}",
             f"{most} on {facts.name}",
+        )  # fmt: skip
+    if problem.b.order and config.tile_n % _SCALE_ROWS:
+        yield Broken(
+            "FLY-C920", "tiles begin where rearranged scales do", f"tile_n={config.tile_n}",
+            f"multiples of {_SCALE_ROWS}",
+        )  # fmt: skip
+    if problem.b.order and (problem.k % _STEP or problem.n % _SCALE_ROWS):
+        yield Broken(
+            "FLY-C927", "rearranged scales have N and K in whole blocks",
+            f"N={problem.n}, K={problem.k}", f"N in {_SCALE_ROWS}, K in {_STEP}",
         )  # fmt: skip
     for name, rows in (("A", config.tile_m), ("B", config.tile_n)):
         if (rows + 1) * problem.k >= REACH:
@@ -308,7 +328,7 @@ def derive_shared(
             broken.rule, code=broken.code, value=broken.value, allowed=broken.allowed,
             hint="plan_gemm(problem, target).candidates lists the legal configurations",
         )  # fmt: skip
-    if rearranged(problem, facts):
+    if through_lds(problem, facts):
         return _weight_plan(problem, config)
     finish = sum_epilogue(problem)
     vector = min(_VALUES, problem.c_vector)
@@ -322,5 +342,5 @@ def derive_shared(
             finish.scale_a, finish.scale_b, finish.bias, finish.activation, finish.residual,
             finish.scale_out, vector,
         ),
-        config.split_k, config.group_m,
+        config.split_k, config.group_m, bool(problem.b.order),
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Products of floats of 8, 6 and 4 bits where 32 columns share an E8M0 scale, on gfx1250.
 
-Both operands are rows of codes along k, as they are usually kept: nothing is rearranged. Lanes load
+Both operands are rows of codes along k, as they are usually kept, or B is rearranged so that a wave
+reads neighbouring memory: codes in layout ``cdna5_16x16``, scales in ``cdna5_32x4``. Lanes load
 what the instruction wants straight into registers, a step of 128 columns ahead: 16 bytes at a time,
 of which the halves of a wave take turns, and a word with the four scales of a row. Memory past the
 last row and codes and scales past the last column count as zeros. Where K is split, a workgroup's
@@ -30,6 +31,8 @@ _STEP = 128
 _SHARED = 32
 _WAVE = 32
 _VALUES = 8
+_BLOCK = 256
+"""Bytes of a piece of 16 rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class _Side:
         kind: Its format.
         tiles: Instruction tiles.
         ragged: Whether the last step is not full.
+        rearranged: Whether codes and scales are.
         codes: Window of the workgroup's rows of codes.
         scales: Window of their scales.
         pitch: Bytes of a row of codes.
@@ -52,6 +56,7 @@ class _Side:
     kind: Kind
     tiles: int
     ragged: bool
+    rearranged: bool
     codes: Any
     scales: Any
     pitch: Any
@@ -68,24 +73,41 @@ def _loaded(side: _Side, k: Any) -> list[Any]:
     """
     kind = side.kind
     half = fx.thread_idx.x % _WAVE // 16
-    per_byte = 2 if kind.run == 32 else 1
     there = k < side.end
     found = []
     for tile in range(side.tiles):
-        row = side.row + 16 * tile
-        start = row * side.pitch + k // per_byte + half * kind.distance
+        start, scale, apart = (_rearranged if side.rearranged else _in_rows)(side, tile, k, half)
         start = fx.arith.select(there, start, fx.Int32(OUTSIDE))
         for load in range(kind.loads):
-            place = beyond(start, load * 32)
+            place = beyond(start, load * apart)
             if side.ragged:
                 inside = k + (2 * load * kind.run + half * kind.run) < side.end
                 place = fx.arith.select(inside, place, fx.Int32(OUTSIDE))
             found.append(load_words(side.codes, place, 4, 16))
-        first = k // _SHARED
-        limit = side.end // _SHARED - first if side.ragged else None
-        place = fx.arith.select(there, row * side.blocks + first, fx.Int32(OUTSIDE))
+        limit = side.end // _SHARED - k // _SHARED if side.ragged else None
+        place = fx.arith.select(there, scale, fx.Int32(OUTSIDE))
         found.append(load_words(side.scales, place, 1, 1 if side.ragged else 4, limit))
     return found
+
+
+def _in_rows(side: _Side, tile: int, k: Any, half: Any) -> tuple[Any, Any, int]:
+    """Return where a lane's codes and scales are, and the bytes from one load to the next."""
+    row = side.row + 16 * tile
+    per_byte = 2 if side.kind.run == 32 else 1
+    start = row * side.pitch + k // per_byte + half * side.kind.distance
+    return start, row * side.blocks + k // _SHARED, 32
+
+
+def _rearranged(side: _Side, tile: int, k: Any, half: Any) -> tuple[Any, Any, int]:
+    """Return the same where 16 rows have a piece of 16 bytes each in turn.
+
+    Of scales, four of each of 32 rows are neighbours; the workgroup's tile begins with 32 rows.
+    """
+    row = side.row + 16 * tile
+    inner = fx.thread_idx.x % 16
+    start = (row - inner) * side.pitch + inner * 16 + (k // side.kind.run + half) * _BLOCK
+    scale = row // 32 * (side.blocks * 32) + k // _STEP * 128 + row % 32 * 4
+    return start, scale, 2 * _BLOCK
 
 
 def _widened(words: Any) -> Any:
@@ -171,8 +193,9 @@ def _side(
         offset = wide(layer) * tensor.stride[0] + wide(first) * pitch
         windows.append(window(tensor.iter, offset, wide(fx.Int32(tensor.shape[1]) - first) * pitch))
     return _Side(
-        KINDS[(plan.a, plan.b)[which]], plan.tiles[which], plan.ragged, windows[0], windows[1],
-        fx.Int32(codes.shape[2]), fx.Int32(scales.shape[2]), row, *part,
+        KINDS[(plan.a, plan.b)[which]], plan.tiles[which], plan.ragged,
+        plan.rearranged and which == 1, windows[0], windows[1], fx.Int32(codes.shape[2]),
+        fx.Int32(scales.shape[2]), row, *part,
     )  # fmt: skip
 
 
@@ -226,7 +249,7 @@ def launch_mx(
 
     Args:
         A: Codes as bytes, (batch, M, bytes of a row), rows adjacent.
-        B: The same of B's columns, (batch, N, bytes of a row).
+        B: The same of B's columns, (batch, N, bytes of a row), perhaps rearranged.
         SA: E8M0 scales, (batch, M, K / 32).
         SB: E8M0 scales, (batch, N, K / 32).
         C: (batch, M, N); with split K, f32 sums of each part, (parts * batch, M, N).

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, TypedDict, Unpack
 
 from flydsl.diagnostics import at_user_line
+from flydsl.ext import arrays
 from flydsl.ext.arguments import check_arrays, check_no_gradient, through_pytorch
-from flydsl_kernels.gemm.ops.mx import has_shared_exponents, run_mx
+from flydsl_kernels.gemm.ops.mx import by_wmma, has_shared_exponents, run_mx
 from flydsl_kernels.gemm.ops.product import Request, output_type, run_gemm
 from flydsl_kernels.gemm.plan import GemmConfig
+from flydsl_kernels.gemm.planning import facts_of
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = ["GemmOptions", "gemm"]
@@ -58,7 +60,8 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             on gfx12 also of 8-bit floats in layout ``rdna4_fp8``, K a multiple of 16. On gfx950
             also with E8M0 scales of 32 columns, of fp4 for an `a` of fp8, fp6 or fp4, or of fp8 (N
             a multiple of 32, K of 256): `run_scaled` of `ops.scaled` has the codes; `scale_a` are
-            then E8M0 scales (M, K / 32). On gfx1250 plain matrices have them too: see `ops.mx`.
+            then E8M0 scales (M, K / 32). On gfx1250 plain matrices have them too, and weights in
+            layout ``cdna5_16x16``: see `ops.mx`.
         **options: All optional:
 
             out: Where to put the result: shape (batch, M, N), contiguous rows any distance apart.
@@ -113,6 +116,8 @@ def _preshuffled(a: Any, b: PreshuffledWeight, request: Request) -> Any:
         "products with preshuffled weights", "FLY-U914", a=a, bias=request.bias,
         residual=request.residual,
     )  # fmt: skip
+    if b.scale_layout and by_wmma(facts_of(arrays.target_of(a))):
+        return run_mx(a, b, request)
     if b.scale_layout:
         from flydsl_kernels.gemm.ops.scaled import run_scaled
 

@@ -1,4 +1,4 @@
-"""Products of plain matrices of 8-, 6- and 4-bit floats where 32 columns share an E8M0 scale."""
+"""Products of 8-, 6- and 4-bit floats where 32 columns share an E8M0 scale, by WMMA."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from flydsl_kernels.gemm.ops.product import Request, apart, config_of, output_ty
 from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import SHARED_K, GemmProblem, Operand, Scaling
 from flydsl_kernels.gemm.rules import sum_epilogue
-from flydsl_kernels.gemm.shared import derive_shared
+from flydsl_kernels.gemm.shared import WAVE_ORDER, derive_shared
 from flydsl_rocdl.arch import ArchFacts
-from flydsl_rocdl.kernels.preshuffle import pack_fp4, pack_fp6
+from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight, pack_fp4, pack_fp6
 
-__all__ = ["has_shared_exponents", "run_mx"]
+__all__ = ["by_wmma", "has_shared_exponents", "run_mx"]
 
 _SCALES = ("uint8", "float8_e8m0fnu")
 
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """An operand: type, codes and scales as stacks (batch, rows, bytes), and columns."""
+    """An operand: type, codes and scales as stacks (batch, rows, bytes), columns, and order."""
 
     kind: str
     codes: Any
     scales: Any
     k: int
+    order: str = ""
 
 
 def has_shared_exponents(request: Request) -> bool:
@@ -41,13 +42,14 @@ def has_shared_exponents(request: Request) -> bool:
 
 
 def run_mx(a: Any, b: Any, request: Request) -> Any:
-    """Multiply plain matrices with E8M0 scales; see `flydsl_kernels.gemm.gemm`.
+    """Multiply matrices with E8M0 scales, or rearranged weights; see `flydsl_kernels.gemm.gemm`.
 
     Args:
         a: Codes: ``float8_e4m3fn``, ``float8_e5m2``; ``float6_e2m3fn``, ``float6_e3m2fn`` or
             ``float4_e2m1fn`` with one code per byte, all (…, M, K); bytes of two 4-bit codes
             (…, M, K / 2); or bytes of E2M3 codes as `pack_fp6` makes them (…, M, K).
-        b: The same, (…, N, K). The two formats may differ.
+        b: The same, (…, N, K). The two formats may differ. Or a `PreshuffledWeight` in layout
+            ``cdna5_16x16`` with scales.
         request: The optional arguments; scales are (…, M, K / 32) and (…, N, K / 32).
 
     Raises:
@@ -63,9 +65,13 @@ def run_mx(a: Any, b: Any, request: Request) -> Any:
     request, a, b = apart(request, a, b)
     facts = facts_of(arrays.target_of(a))
     _check_target(facts)
-    arrays.check_same_library(b, a, "b")
+    weight = b if isinstance(b, PreshuffledWeight) else None
+    arrays.check_same_library(b if weight is None else weight.data, a, "b")
     first = _codes(a, request.scale_a, "a")
-    second = _codes(b, request.scale_b, "b")
+    if weight is None:
+        second = _codes(b, request.scale_b, "b")
+    else:
+        second = _weight_codes(weight, request, facts)
     if first.k != second.k:
         raise UserValueError(
             "a and b have different numbers of k", code="FLY-U911", value=second.k,
@@ -78,7 +84,7 @@ def run_mx(a: Any, b: Any, request: Request) -> Any:
             "a and b are batches of different lengths", code="FLY-U911", value=count_b,
             allowed=f"1, {count_a}",
         )  # fmt: skip
-    longer = count_a > count_b or (count_a == count_b and a.ndim >= b.ndim)
+    longer = count_a > count_b or (count_a == count_b and a.ndim >= len(b.shape))
     outer = tuple((a if longer else b).shape[:-2])
     return _run((first, second), (batch, outer), a, request, facts)
 
@@ -91,8 +97,13 @@ def _check_layout(request: Request) -> None:
         )  # fmt: skip
 
 
+def by_wmma(facts: ArchFacts) -> bool:
+    """Return whether an architecture has WMMA instructions with scales."""
+    return any(shape.family == "wmma_scale" for shape in facts.matrix)
+
+
 def _check_target(facts: ArchFacts) -> None:
-    if not any(shape.family == "wmma_scale" for shape in facts.matrix):
+    if not by_wmma(facts):
         raise TargetError(
             f"{facts.name} does not multiply plain matrices with E8M0 scales", code="FLY-T910",
             value=facts.name, allowed="architectures with WMMAScale instructions",
@@ -136,6 +147,20 @@ def _codes(array: Any, scale: Any, what: str) -> _Codes:
     return _Codes(kind, aligned(codes), aligned(scales), k)
 
 
+def _weight_codes(weight: PreshuffledWeight, request: Request, facts: ArchFacts) -> _Codes:
+    """Return rearranged weights as an operand."""
+    weight.require(layout=WAVE_ORDER, arch=facts.name, dtypes=tuple(SHARED))
+    if request.scale_b is not None:
+        raise ConfigError(
+            "the weights have scales of their own", code="FLY-C917", value="scale_b",
+            allowed="scale_a",
+        )  # fmt: skip
+    codes, scales = arrays.as_bytes(weight.data), arrays.as_bytes(weight.scales)
+    count = weight.batch or 1
+    codes, scales = (aligned(x).reshape(count, weight.n, -1) for x in (codes, scales))
+    return _Codes(weight.dtype, codes, scales, weight.k, weight.layout)
+
+
 def _run(
     operands: tuple[_Codes, _Codes], layers: tuple[int, tuple[int, ...]], like: Any,
     request: Request, facts: ArchFacts,
@@ -149,7 +174,8 @@ def _run(
     scaling, scales = scales_of(like, Request(scale_out=request.scale_out), (*whole, k))
     scaling = Scaling("shared", "shared", scaling.out)
     problem = GemmProblem(
-        m, n, k, first.kind, second.kind, name, batch, Operand(), Operand(), Operand(), scaling,
+        m, n, k, first.kind, second.kind, name, batch, Operand(), Operand(order=second.order),
+        Operand(), scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
     result = request.out
