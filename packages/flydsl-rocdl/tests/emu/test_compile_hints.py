@@ -83,3 +83,29 @@ def test_unsafe_math_uses_the_hardwares_approximations() -> None:
     exact = re.findall(r"^\tv_\w+", _isa({}), re.MULTILINE)
     approximate = re.findall(r"^\tv_\w+", _isa({"unsafe_fp_math": True}), re.MULTILINE)
     assert len(approximate) < len(exact)
+
+
+def test_registers_above_255_are_used_only_on_request() -> None:
+    """LLVM 22.1 is wrong about them where barriers follow."""
+
+    @flyc.kernel
+    def wide(a: fx.Tensor, out: fx.Tensor) -> None:
+        lane = fx.thread_idx.x
+        values = [a[lane * 300 + i] for i in fx.range_constexpr(300)]
+        total = values[0]
+        for i in fx.range_constexpr(1, 300):
+            total = total + values[i]
+        for i in fx.range_constexpr(300):
+            out[lane * 300 + i] = values[i] * total
+
+    @flyc.jit
+    def launch(a: fx.Tensor, out: fx.Tensor) -> None:
+        wide(a, out).launch(grid=(1,), block=(32, 1, 1))
+
+    a = np.zeros(32 * 300, np.float32)
+    found = []
+    for hints in ({}, {"waves_per_eu": 1}):
+        with scope(FLYDSL_TARGET="gfx1250", COMPILE_ONLY=True):
+            (kernel,) = flyc.compile[hints](launch, a, a.copy()).kernels
+        found.append(kernel.vgpr)
+    assert found[0] <= 256 < found[1]
