@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from decode_reference import BF16, F16, FN, FNUZ, UNIT
+from decode_reference import BF16, F16, FN, FNUZ, INT8, UNIT
 
 from flydsl import config
 from flydsl.errors import ConfigError, UserValueError
@@ -36,8 +36,9 @@ def run(lens, heads=128, queries=1, page=64, kind=BF16, dtype=BF16, unit=None, q
         table[row, :pages], order = order[:pages], order[pages:]
         for turn in range(pages):
             valid[table[row, turn], : length - turn * page] = True
-    cache = ((1 if unit is None else 8) * random.standard_normal((count, page, 576))).astype(kind)
-    cache[~valid] = np.nan
+    cache = (1 if unit is None else 8) * random.standard_normal((count, page, 576))
+    cache = cache.clip(-127, 127).astype(kind)
+    cache[~valid] = 127 if kind == INT8 else np.nan
     q = random.standard_normal((len(lens), queries, heads, 576)).astype(dtype)
     result, logs = mla_decode(
         q, cache, table, np.array(lens, np.int32), q_scale=q_unit, kv_scale=unit, return_lse=True
@@ -67,6 +68,22 @@ def run(lens, heads=128, queries=1, page=64, kind=BF16, dtype=BF16, unit=None, q
 @pytest.mark.parametrize("name", CASES)
 def test_against_float64(name, gfx942):
     run(**CASES[name])
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize("name", ["few heads", "ragged rows, small pages", "8-bit tokens"])
+def test_on_waves_of_32(name, arch):
+    with config.scope(FLYDSL_TARGET=arch):
+        run(**CASES[name])
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kind", [BF16, FNUZ, FN, INT8])
+def test_everywhere(kind, any_arch):
+    for heads, queries in ((1, 1), (16, 4), (48, 3), (128, 1), (128, 2)):
+        for page in (16, 48, 64):
+            run((0, 1, 33, 200), heads, queries, page, kind, unit=None if kind == BF16 else 0.05)
 
 
 def test_on_gfx950():

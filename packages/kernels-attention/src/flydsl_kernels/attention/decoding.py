@@ -38,8 +38,6 @@ LATENT = 512
 ROPE = 64
 MLA_WIDTH = LATENT + ROPE
 """Elements of a cached token of multi-head latent attention: latent, then rotated ones."""
-LATENT_STEP = 32
-"""Keys that a workgroup of latent attention takes at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +178,11 @@ def wave_parts(unit: str) -> int:
     return 2 if unit.startswith("wmma") else 4
 
 
+def least_span(unit: str) -> int:
+    """Return how many keys of a step a lane has weights of, at least: those of one operand."""
+    return 16 if unit == "wmma-1250" else 8
+
+
 def decode_unit(facts: ArchFacts) -> str:
     """Return the matrix instruction that decoding uses.
 
@@ -207,7 +210,7 @@ def select_decode(problem: DecodeProblem, facts: ArchFacts) -> DecodePlan:
     blocks = -(-tiles // most)
     columns = -(-tiles // blocks)
     turned = problem.byte and problem.layout != "linear"
-    span = 16 if turned or unit == "wmma-1250" else 8
+    span = 16 if turned else least_span(unit)
     piece = 16 if problem.byte and problem.d_qk % (16 * parts) == 0 else 8
     width, turns = _value_loads(problem)
     return DecodePlan(problem, unit, span, columns, blocks, piece, width, turns)
@@ -281,14 +284,52 @@ class LatentPlan:
     Attributes:
         problem: The problem.
         unit: Matrix instruction, a key of `device.matrix.UNITS`.
-        waves: Waves of a workgroup, which have different rows.
-        columns: Blocks of 16 rows of a wave.
+        waves: Waves of a workgroup.
+        span: Neighbouring keys of a step that a lane has weights of.
+        resident: Operands of its 16 rows that a wave has in registers; the others are in LDS.
+        split: Neighbouring waves that have the same rows. Each makes a share of their scores, and
+            multiplies all weights by a share of the elements of values.
+        by_keys: Into how many shares `split` divides the keys of a step for the scores; it divides
+            the elements of keys by what is left.
     """
 
     problem: LatentProblem
     unit: str
     waves: int
-    columns: int
+    span: int
+    resident: int
+    split: int = 1
+    by_keys: int = 1
+
+    @property
+    def parts(self) -> int:
+        """Parts of a wave, each of 16 lanes."""
+        return wave_parts(self.unit)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a workgroup."""
+        return self.waves * self.parts * 16
+
+    @property
+    def step(self) -> int:
+        """Keys that a workgroup takes at a time."""
+        return self.parts * self.span
+
+    @property
+    def depth(self) -> int:
+        """Shares of the elements of keys."""
+        return self.split // self.by_keys
+
+    @property
+    def pieces(self) -> int:
+        """Operands that a wave has of the elements of a row."""
+        return MLA_WIDTH // (self.parts * least_span(self.unit) * self.depth)
+
+    @property
+    def groups(self) -> int:
+        """Groups of 128 elements of values that a wave has."""
+        return LATENT // 128 // self.split
 
     @property
     def rows(self) -> int:
@@ -298,7 +339,7 @@ class LatentPlan:
     @property
     def block_rows(self) -> int:
         """Rows of a workgroup."""
-        return self.waves * self.columns * ROWS
+        return self.waves // self.split * ROWS
 
     @property
     def blocks(self) -> int:
@@ -307,9 +348,29 @@ class LatentPlan:
 
 
 def select_latent(problem: LatentProblem, facts: ArchFacts) -> LatentPlan:
-    """Return the plan for a problem; arguments and errors as of `select_decode`."""
-    units = {name: needed for name, needed in _UNITS.items() if wave_parts(name) == 4}
+    """Return the plan for a problem; arguments and errors as of `select_decode`.
+
+    Of 16 rows a wave of 64 lanes has the results in 128 registers of each lane, one of 32 lanes a
+    quarter of them in 64. Eight waves of 64 lanes, for 128 rows, have 256 registers: there some of
+    the operands of queries are in LDS, as many as it has room for.
+    """
+    unit = decode_unit(facts)
+    span = least_span(unit)
     tiles = -(-problem.heads * problem.queries // ROWS)
-    columns = 2 if tiles >= 2 * WAVES else 1
-    waves = WAVES if tiles >= 3 else max(1, tiles)
-    return LatentPlan(problem, matching_unit(units, facts, "decoding"), waves, columns)
+    if wave_parts(unit) == 4:
+        waves = next(count for count in (1, 2, 4, 8) if count >= min(tiles, 8))
+        pieces = MLA_WIDTH // (4 * span)
+        if waves < 8:
+            return LatentPlan(problem, unit, waves, span, pieces)
+        # Where products of 16 keys are no slower, steps of so few leave more room in LDS.
+        span = 4 if unit == "mfma-4x16" else span
+        room = facts.lds.capacity - 4 * span * MLA_WIDTH * 2
+        shared = min(13, room // (waves * 16 * 32 * 2))
+        return LatentPlan(problem, unit, waves, span, pieces - shared)
+    newest = unit == "wmma-1250"
+    # Of 256 registers of a lane, large workgroups have fewer, and so have small ones, whose threads
+    # have more of the next tokens.
+    least, most = {"wmma-11": (1, 4), "wmma-12": (1, 8), "wmma-1250": (2, 4)}[unit]
+    groups = next(count for count in (1, 2, 4, 8) if count >= min(max(tiles, least), most))
+    pieces, by_keys = (0, 2) if newest else (9, 1)
+    return LatentPlan(problem, unit, 4 * groups, span, pieces, 4, by_keys)

@@ -17,13 +17,14 @@ import flydsl.expr as fx
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.decoding import ROWS, DecodePlan
 from flydsl_kernels.attention.device.caches import known_page
+from flydsl_kernels.attention.device.exact import exact16
 from flydsl_kernels.attention.device.matrix import UNITS, Unit, joined
 
 __all__ = [
     "Pages",
-    "exact16",
     "grouped",
     "hidden_values",
+    "kept_words",
     "key_operands",
     "load_keys",
     "load_values",
@@ -106,18 +107,6 @@ def operands_of(values: Any, pages: Pages) -> list[Any]:
         for first in range(0, values.numel, unit.own)
     ]
     return [joined(part, unit, pages.quarter) for part in parts]
-
-
-def exact16(values: Any, kind: Any) -> Any:
-    """Return a vector of 8-bit elements in a type of 16 bits, which holds them exactly."""
-    if values.dtype is kind:
-        return values
-    wide = values.to(fx.Float32)
-    if kind is fx.Float16:
-        return wide.to(fx.Float16)
-    # The low halves are zero: no rounding.
-    halves = wide.bitcast(fx.BFloat16)
-    return halves.shuffle(halves, range(1, 2 * wide.shape[0], 2))
 
 
 def load_keys(pages: Pages, first: Any) -> list[Any]:
@@ -241,7 +230,7 @@ def hidden_values(pages: Pages, loaded: list[Any], seen: list[Any]) -> list[Any]
     """
     plan, width = pages.plan, loaded[0].dtype.width
     if plan.problem.layout == "linear":
-        return [_kept_words(v, seen[at % plan.span]) for at, v in enumerate(loaded)]
+        return [kept_words(v, seen[at % plan.span]) for at, v in enumerate(loaded)]
     per_word = 32 // width
     masks = []
     for first in range(0, plan.span, per_word):
@@ -258,7 +247,7 @@ def hidden_values(pages: Pages, loaded: list[Any], seen: list[Any]) -> list[Any]
     return out
 
 
-def _kept_words(vector: Any, seen: Any) -> Any:
+def kept_words(vector: Any, seen: Any) -> Any:
     """Return a vector, or zeros where a condition does not hold."""
     word = fx.Int32 if vector.numel * vector.dtype.width % 32 == 0 else fx.Int16
     words = [fx.arith.select(seen, x, word(0)) for x in vector.bitcast(word)]

@@ -95,17 +95,19 @@ class Unit:
         """Return c + a b for a piece: one instruction, or two of half its depth.
 
         Args:
-            a: The lane's part of the piece, a vector of `own` elements, with copies of twice that.
+            a: The lane's part of the piece, a vector of `own` elements, with copies of twice that;
+                or of half as many, where that is what one instruction takes.
             b: The same of the other operand.
             c: The lane's part of the result.
         """
         name = self.bf16 if a.dtype is fx.BFloat16 else self.f16
+        depth = a.numel * (1 if self.copies else self.parts)
         build = getattr(fx.rocdl, name)
         if not self.bf16:
             a, b = a.bitcast(fx.Int32), b.bitcast(fx.Int32)
             if self.lanes == 64:
                 a, b = a.bitcast(fx.Int64)[0], b.bitcast(fx.Int64)[0]
-        if self.k == self.own * self.parts:
+        if self.k == depth:
             return build(None, a, b, c)
         c = build(None, a.shuffle(a, range(4)), b.shuffle(b, range(4)), c)
         return build(None, a.shuffle(a, range(4, 8)), b.shuffle(b, range(4, 8)), c)

@@ -9,7 +9,6 @@ from flydsl.ext import arrays
 from flydsl_kernels.attention.arrays import address, indices
 from flydsl_kernels.attention.decoding import (
     LATENT,
-    LATENT_STEP,
     MLA_WIDTH,
     LatentProblem,
     select_latent,
@@ -108,11 +107,11 @@ def run_latent(
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
-    select_latent(problem, own_facts(q))
+    plan = select_latent(problem, own_facts(q))
     slots = part_slots(options, count, 1, -(-int(table.shape[1]) * problem.page // _LEAST_KEYS))
     most = min(int(table.shape[1]) * problem.page, (1 << 31) - 1)
     work = Work(lengths, *work_arrays(count, slots, q), most)
-    launch_work(work, 0, _LEAST_KEYS, problem.queries, LATENT_STEP, False, stream)
+    launch_work(work, 0, _LEAST_KEYS, problem.queries, plan.step, False, stream)
     parts = arrays.empty((slots, 1, heads * length, LATENT), "float32", q)
     sums = arrays.empty((2, slots, 1, heads * length), "float32", q)
     scale = width**-0.5 if options.softmax_scale is None else options.softmax_scale
