@@ -3,11 +3,12 @@
 The same launcher (three torch tensors, two scalars, a stream) is timed with this system and, where
 ``FLYDSL_PEER_PYTHON`` names an interpreter with ``flydsl==0.5.0`` and torch, with that one too:
 a plain call, a compiled callable, and a compiled callable in two threads at once: wall time per
-call and thread, which on a machine with other work says little. ``.../holding`` is the same under
-``FLYDSL_HIP_HOLDS_GIL``.
+call and thread, and how many times as many launches two threads make in that time as one, which on
+a machine with other work say little. ``.../holding`` is the same under ``FLYDSL_HIP_HOLDS_GIL``,
+``.../long`` with launches that take five microseconds, as those of a GPU do.
 
 With ``--json FILE`` (``-`` for standard output) one JSON object a line: name, value, unit, and with
-the peer ``peer`` and ``ratio`` (peer / ours).
+the peer ``peer`` and ``ratio`` (how many times better ours is).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TextIO
 HERE = Path(__file__).parent
 STUB = HERE.parent / "packages/flydsl-rocdl/tests/codegen/hip/stub_hip.c"
 KERNELS = HERE / "peer" / "launch_kernels.py"
+LONG = {"STUB_LAUNCH_NS": "5000"}
 PEER_PLAIN_CALLS = "20"
 """The peer's plain calls take milliseconds."""
 
@@ -51,7 +53,7 @@ def run(command: Sequence[str], **variables: str) -> Mapping[str, float]:
     return figures
 
 
-def peer_figures(stub: Path, folder: Path) -> Mapping[str, float]:
+def peer_figures(stub: Path, folder: Path) -> dict[str, float]:
     """Return the peer's figures; nothing without a peer."""
     python = os.environ.get("FLYDSL_PEER_PYTHON")
     if not python:
@@ -69,17 +71,27 @@ def peer_figures(stub: Path, folder: Path) -> Mapping[str, float]:
         place.mkdir(parents=True)
         (place / "ld.lld").symlink_to(lld)
         variables["ROCM_PATH"] = str(folder / "rocm")
-    return run([python, str(KERNELS), PEER_PLAIN_CALLS], **variables)
+    command = [python, str(KERNELS), PEER_PLAIN_CALLS]
+    figures = dict(run(command, **variables))
+    return figures | named("long", run(command, **variables, **LONG))
+
+
+def named(way: str, figures: Mapping[str, float]) -> dict[str, float]:
+    """Return figures of another way to launch under names of their own."""
+    return {f"{name}/{way}": value for name, value in figures.items() if name != "plain"}
 
 
 def report(ours: Mapping[str, float], peer: Mapping[str, float], out: TextIO | None) -> None:
     """Print the figures and write them as JSON lines."""
     for name, value in ours.items():
-        row: dict[str, object] = {"name": f"launch/{name}", "value": round(value, 3), "unit": "us"}
-        text = f"{name:30} {value:8.2f} us"
+        scaling = name.startswith("scaling")
+        unit = "times" if scaling else "us"
+        row: dict[str, object] = {"name": f"launch/{name}", "value": round(value, 3), "unit": unit}
+        text = f"{name:30} {value:8.2f} {unit}"
         if name in peer:
-            row |= {"peer": round(peer[name], 3), "ratio": round(peer[name] / value, 2)}
-            text += f"   peer {peer[name]:10.2f} us   {peer[name] / value:8.2f} times"
+            ratio = value / peer[name] if scaling else peer[name] / value
+            row |= {"peer": round(peer[name], 3), "ratio": round(ratio, 2)}
+            text += f"   peer {peer[name]:10.2f} {unit}   {ratio:8.2f} times"
         print(text, file=sys.stderr if out is sys.stdout else sys.stdout)
         if out is not None:
             print(json.dumps(row), file=out)
@@ -102,8 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "FLYDSL_HIP_LIBRARY": str(stub),
         }
         ours = dict(run([sys.executable, str(KERNELS)], **variables))
-        holding = run([sys.executable, str(KERNELS)], **variables, FLYDSL_HIP_HOLDS_GIL="1")
-        ours |= {f"{name}/holding": value for name, value in holding.items()}
+        command = [sys.executable, str(KERNELS)]
+        holding = {"FLYDSL_HIP_HOLDS_GIL": "1"}
+        ours |= named("holding", run(command, **variables, **holding))
+        ours |= named("long", run(command, **variables, **LONG))
+        ours |= named("long_holding", run(command, **variables, **LONG, **holding))
         peer = peer_figures(stub, folder)
     if options.json is None or options.json == "-":
         report(ours, peer, sys.stdout if options.json else None)

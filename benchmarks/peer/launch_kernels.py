@@ -54,20 +54,28 @@ def microseconds(call: Callable[[], Any], count: int) -> float:
     return statistics.median(figures)
 
 
-def two_threads(call: Callable[[], Any], count: int) -> float:
-    """Return the wall time of one call while two threads make calls."""
+def in_threads(call: Callable[[], Any], count: int, threads: int) -> float:
+    """Return the wall time of one call while some threads make calls; the best of five."""
+    gate = threading.Barrier(threads + 1)
 
     def work() -> None:
+        gate.wait()
         for _ in range(count):
             call()
+        gate.wait()
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return (time.perf_counter() - started) / count * 1e6
+    figures = []
+    for _ in range(5):
+        running = [threading.Thread(target=work) for _ in range(threads)]
+        for thread in running:
+            thread.start()
+        gate.wait()
+        started = time.perf_counter()
+        gate.wait()
+        figures.append((time.perf_counter() - started) / count * 1e6)
+        for thread in running:
+            thread.join()
+    return min(figures)
 
 
 def main() -> int:
@@ -85,10 +93,13 @@ def main() -> int:
     def callable_() -> None:
         compiled(a, b, c, n, 2.0, stream)
 
+    alone, together = (in_threads(callable_, 20_000, threads) for threads in (1, 2))
     figures = {
         "plain": microseconds(plain, plain_count),
         "compiled": microseconds(callable_, 20_000),
-        "compiled_two_threads": min(two_threads(callable_, 20_000) for _ in range(3)),
+        "compiled_two_threads": together,
+        # Launches of two threads in the time of those of one.
+        "scaling": 2 * alone / together,
     }
     print(json.dumps(figures))
     return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import platform
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl.codegen.kept import kept_host
 from flydsl.codegen.machine_code import MappedCode
-from flydsl.compiler.direct_plan import ENTRY, PLAN_START, TYPE_OFFSET, Word
+from flydsl.compiler.direct_plan import ENTRY, PLAN_START, SHORT_TICKS, TYPE_OFFSET, Word
 from flydsl.compiler.direct_template import Template, make_template
 from flydsl.compiler.dispatch import MISS
 from flydsl.errors import FlyDSLError
@@ -29,6 +30,8 @@ __all__ = ["Direct", "bind_template", "make_direct"]
 
 _FASTCALL = 0x80  # METH_FASTCALL
 _MASK = (1 << 64) - 1
+_HAS_TICKS = platform.machine().lower() in ("x86_64", "amd64")
+"""Elsewhere programs may not read the processor's cycle counter."""
 _API = {
     Word.AS_LONG_LONG: "PyLong_AsLongLong",
     Word.AS_UNSIGNED: "PyLong_AsUnsignedLongLong",
@@ -203,6 +206,11 @@ def _head(template: Template, target: Direct, kept: list[object]) -> list[int]:
         head[word] = address
     if target.holds:
         head[Word.SAVE] = 0
+    if _HAS_TICKS:
+        # Long, until it is known better.
+        ticks = ctypes.c_uint64(8 * SHORT_TICKS)
+        kept.append(ticks)
+        head[Word.TICKS] = ctypes.addressof(ticks)
     head[Word.COUNT], head[Word.RECORD_COUNT] = template.parameters, template.records
     head[Word.STREAM_OFFSET] = template.stream_offset
     return head

@@ -15,7 +15,15 @@ Source of the tensor structures: DLPack 1.3, ``DLTensor`` and ``DLPackExchangeAP
 from __future__ import annotations
 
 from flydsl.codegen.ir_text import IrText
-from flydsl.compiler.direct_plan import BLOCK_BYTES, ENTRY, PLAN_START, TYPE_OFFSET, Kind, Word
+from flydsl.compiler.direct_plan import (
+    BLOCK_BYTES,
+    ENTRY,
+    PLAN_START,
+    SHORT_TICKS,
+    TYPE_OFFSET,
+    Kind,
+    Word,
+)
 
 __all__ = ["llvm_ir"]
 
@@ -357,6 +365,33 @@ def _inner(out: _Routine) -> None:
     out.lines.append(f"  %object = phi ptr [ %whole, %{whole} ], [ {found}, %{boxed} ]")
 
 
+def _timed(out: _Routine, save: str, ticks: str, call: str) -> str:
+    """Launch, with the interpreter's lock while launches are short; note how long it took."""
+    before = out.value(f"load i64, ptr {ticks}")
+    out.branch(out.value(f"icmp ult i64 {before}, {SHORT_TICKS}"), "short", "long")
+    out.begin("long")
+    state = out.value(f"call ptr {save}()")
+    out.jump("short")
+    out.begin("short")
+    kept = out.value(f"phi ptr [ null, %measured ], [ {state}, %long ]")
+    started = out.value("call i64 @llvm.readcyclecounter()")
+    status = out.value(call)
+    taken = out.value(f"sub i64 {out.value('call i64 @llvm.readcyclecounter()')}, {started}")
+    # Something else may have run in between.
+    most = SHORT_TICKS * 8
+    large = out.value(f"icmp ugt i64 {taken}, {most}")
+    bounded = out.value(f"select i1 {large}, i64 {most}, i64 {taken}")
+    older = out.value(f"sub i64 {before}, {out.value(f'lshr i64 {before}, 2')}")
+    now = out.value(f"add i64 {older}, {out.value(f'lshr i64 {bounded}, 2')}")
+    out.lines.append(f"  store i64 {now}, ptr {ticks}")
+    out.branch(out.value(f"icmp eq ptr {kept}, null"), "timed", "restore")
+    out.begin("restore")
+    out.lines.append(f"  call void {out.word(Word.RESTORE, 'ptr')}(ptr {kept})")
+    out.jump("timed")
+    out.begin("timed")
+    return status
+
+
 def _launch(out: _Routine) -> None:
     out.begin("launch")
     offset = out.word(Word.STREAM_OFFSET)
@@ -365,21 +400,31 @@ def _launch(out: _Routine) -> None:
     out.put(out.current_stream(), offset, "8")
     out.jump("go")
     out.begin("go")
-    # The launch may wait for room in the device's queue; other threads go on meanwhile. A runtime
-    # that promises not to wait has no function for it: then they would only take turns.
-    save = out.word(Word.SAVE, "ptr")
+    # The launch may wait for room in the device's queue; other threads go on meanwhile. Where
+    # launches have been short, handing the lock over and back would take longer than they do. A
+    # runtime that promises not to wait has no function for it.
+    save, ticks = out.word(Word.SAVE, "ptr"), out.word(Word.TICKS, "ptr")
     context, stub = out.word(Word.CONTEXT, "ptr"), out.word(Word.STUB, "ptr")
-    out.branch(out.value(f"icmp eq ptr {save}, null"), "held", "released")
+    call = f"call i32 {stub}(ptr {context}, ptr %block)"
+    out.branch(out.value(f"icmp eq ptr {save}, null"), "held", "may_release")
     out.begin("held")
-    held = out.value(f"call i32 {stub}(ptr {context}, ptr %block)")
+    held = out.value(call)
     out.jump("launched")
-    out.begin("released")
+    out.begin("may_release")
+    out.branch(out.value(f"icmp eq ptr {ticks}, null"), "unmeasured", "measured")
+    out.begin("unmeasured")
     state = out.value(f"call ptr {save}()")
-    released = out.value(f"call i32 {stub}(ptr {context}, ptr %block)")
+    released = out.value(call)
     out.lines.append(f"  call void {out.word(Word.RESTORE, 'ptr')}(ptr {state})")
     out.jump("launched")
+    out.begin("measured")
+    timed = _timed(out, save, ticks, call)
+    done = out.block
+    out.jump("launched")
     out.begin("launched")
-    status = out.value(f"phi i32 [ {held}, %held ], [ {released}, %released ]")
+    status = out.value(
+        f"phi i32 [ {held}, %held ], [ {released}, %unmeasured ], [ {timed}, %{done} ]"
+    )
     out.branch(out.value(f"icmp eq i32 {status}, 0"), "done", "failed")
     out.begin("failed")
     wide = out.value(f"sext i32 {status} to i64")
@@ -405,6 +450,7 @@ def llvm_ir() -> str:
     _launch(out)
     return "\n".join(
         [
+            "declare i64 @llvm.readcyclecounter()",
             f"define ptr @{ENTRY}(ptr %self, ptr %args, i64 %given) nounwind {{",
             "entry:",
             f"  %block = alloca [{BLOCK_BYTES} x i8], align 16",

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["BLOCK_BYTES", "ENTRY", "PLAN_START", "TYPE_OFFSET", "Kind", "Word"]
+__all__ = [
+    "BLOCK_BYTES",
+    "ENTRY",
+    "PLAN_START",
+    "SHORT_TICKS",
+    "TYPE_OFFSET",
+    "Kind",
+    "Word",
+]
 
 ENTRY = "fly_direct"
 BLOCK_BYTES = 1024
 """Largest argument block of a stub that this path packs."""
 PLAN_START, TYPE_OFFSET = 32, 8
+SHORT_TICKS = 1000
+"""Ticks of the processor's time stamp, some tenths of a microsecond, that a short launch takes. HIP
+takes microseconds for one on a GPU."""
 
 
 class Word(IntEnum):
-    """Words of a plan's head; the records of the arguments follow at `RECORDS`."""
+    """Words of a plan's head; the records of the arguments follow at `RECORDS`.
+
+    `SAVE` is 0 where launches keep the interpreter's lock. `TICKS` is the address of a number: how
+    long launches take, in ticks of the processor's time stamp, recent ones the most; 0 where the
+    processor has none that can be read.
+    """
 
     COUNT = 0
     STUB = 1
@@ -39,7 +55,8 @@ class Word(IntEnum):
     FALSE = 21
     RECORD_COUNT = 22
     GET_ITEM = 23
-    RECORDS = 24
+    TICKS = 24
+    RECORDS = 25
 
 
 class Kind(IntEnum):

@@ -20,10 +20,9 @@ from flydsl.frontend.eligible import is_user_module
 __all__ = ["Check", "FunctionState", "Place", "Watch"]
 
 _MAX_DEPTH = 8
-_CODE: Final = attrgetter("__code__")
-_DEFAULTS: Final = attrgetter("__defaults__")
-_KEYWORD_DEFAULTS: Final = attrgetter("__kwdefaults__")
-_CELL: Final = attrgetter("cell_contents")
+_FEW = 12
+"""Up to so many, a loop is faster than functions that loop."""
+_FUNCTION_PARTS: Final = ("__code__", "__defaults__", "__kwdefaults__")
 _HASHED = (set, functools.partial, types.MethodType, MEMOISED)
 """What is compared by content on every launch."""
 
@@ -98,18 +97,35 @@ class FunctionState(NamedTuple):
     keyword_defaults: object
 
 
-class _Same:
-    """Objects that reading in some way must give again."""
+class _Held:
+    """Objects that are at some places, or equal scalars.
 
-    def __init__(self, read: Callable[..., object], *columns: Iterable[object]) -> None:
-        *self._arguments, self._values = [tuple(column) for column in columns]
-        self._read = read
+    Args:
+        read: Reads from an owner by name.
+        rows: Owners, names and objects.
+    """
+
+    def __init__(
+        self, read: Callable[[Any, Any], object], rows: Iterable[tuple[Any, Any, object]]
+    ) -> None:
+        self._read, self._rows = read, tuple(rows)
+        columns = tuple(zip(*self._rows, strict=True)) or ((), (), ())
+        self._owners, self._names, self._values = columns
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def holds(self) -> bool:
-        if all(map(is_, map(self._read, *self._arguments), self._values)):
+        read = self._read
+        if len(self._rows) > _FEW and all(
+            map(is_, map(read, self._owners, self._names), self._values)
+        ):
             return True
-        found = map(self._read, *self._arguments)
-        return all(a is b or same_scalar(a, b) for a, b in zip(found, self._values, strict=True))
+        for owner, name, value in self._rows:
+            now = read(owner, name)
+            if now is not value and not same_scalar(now, value):
+                return False
+        return True
 
 
 class _Inside:
@@ -146,11 +162,8 @@ class Watch:
     """
 
     def __init__(self, checks: Iterable[Check], functions: Iterable[FunctionState]) -> None:
-        states = list(functions)
-        which = [state.function for state in states]
         items: dict[tuple[int, Any], tuple[Any, Any, object]] = {}
         attributes: dict[tuple[int, Any], tuple[object, Any, object]] = {}
-        cells: dict[int, tuple[Any, object]] = {}
         inside: dict[tuple[int, str, int], _Inside] = {}
         for (kind, owner, name), value, content, names in checks:
             space = Place(kind, owner, name).space()
@@ -164,32 +177,29 @@ class Watch:
                 attributes[id(field), kind] = (field, kind, value)
             elif kind == "cell":
                 cell = owner.__closure__[name]
-                cells[id(cell)] = (cell, value)
+                attributes[id(cell), ""] = (cell, "cell_contents", value)
             if content:
                 inside[id(value), content, id(names)] = _Inside(value, content, names)
-        self._same = [
-            _Same(_CODE, which, [state.code for state in states]),
-            _Same(_DEFAULTS, which, [state.defaults for state in states]),
-            _Same(_KEYWORD_DEFAULTS, which, [state.keyword_defaults for state in states]),
-            _Same(getitem, *_columns(items.values(), 3)),
-            _Same(getattr, *_columns(attributes.values(), 3)),
-            _Same(_CELL, *_columns(cells.values(), 2)),
-        ]
-        self._inside = list(inside.values())
+        self._functions = tuple(functions)
+        self._items = _Held(getitem, items.values())
+        self._attributes = _Held(getattr, attributes.values())
+        self._inside = tuple(inside.values())
 
     def holds(self) -> bool:
         """Return whether every place still holds what it held."""
+        for function, code, defaults, keyword_defaults in self._functions:
+            if (
+                function.__code__ is not code
+                or function.__defaults__ is not defaults
+                or function.__kwdefaults__ is not keyword_defaults
+            ):
+                return False
         try:
-            for group in self._same:
-                if not group.holds():
-                    return False
-            return all(value.holds() for value in self._inside)
+            if not self._items.holds() or (self._attributes and not self._attributes.holds()):
+                return False
+            return not self._inside or all(value.holds() for value in self._inside)
         except (KeyError, ValueError, AttributeError):  # something is gone
             return False
-
-
-def _columns(rows: Iterable[tuple[Any, ...]], count: int) -> list[tuple[Any, ...]]:
-    return list(zip(*rows, strict=True)) or [()] * count
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -226,7 +236,7 @@ def _parts(
         found.append((_values, value))
         inner = _values(value)
     elif kind is types.FunctionType:
-        found.append((attrgetter("__code__", "__defaults__", "__kwdefaults__"), value))
+        found.append((attrgetter(*_FUNCTION_PARTS), value))
         inner = (value.__defaults__, value.__kwdefaults__)
         if value.__closure__ is not None:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import platform
 import random
 import struct
 import sys
@@ -17,6 +18,7 @@ from flydsl.compiler.arguments.scalars import describe_number, describe_static, 
 from flydsl.compiler.arguments.structs import describe_struct
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.direct import Direct, make_direct
+from flydsl.compiler.direct_plan import SHORT_TICKS
 from flydsl.compiler.dispatch import MISS, argument_format, make_closure
 from flydsl.compiler.exchange import negation_flag
 from flydsl.errors import UserTypeError
@@ -267,6 +269,52 @@ def test_a_runtime_may_hold_the_interpreter():
     direct = make_direct([describe_number(1, Int32)], target, implicit_stream=False)
     assert direct(1) is None
     assert held == [1]
+
+
+def ticks_of(direct):
+    """The number that says how long launches have taken."""
+    return next(item for item in direct.__self__.kept if isinstance(item, ctypes.c_uint64))
+
+
+measured = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="other processors' time stamps cannot be read"
+)
+
+
+@measured
+def test_short_launches_keep_the_lock():
+    held = []
+    function = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
+        lambda _context, _block: held.append(ctypes.pythonapi.PyGILState_Check()) or 0
+    )
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    target = Direct(address, 0, RuntimeError, kept=function)
+    direct = make_direct([describe_number(1, Int32)], target, implicit_stream=False)
+    ticks_of(direct).value = 0
+    assert direct(1) is None
+    assert held == [1]
+    # Python code took longer than that.
+    assert ticks_of(direct).value >= SHORT_TICKS
+
+
+@measured
+def test_the_time_of_launches_is_measured():
+    # A function of C that returns at once, and zero for the context 0.
+    address = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
+    direct = make_direct(
+        [describe_number(1, Int32)], Direct(address, 0, RuntimeError), implicit_stream=False
+    )
+    assert ticks_of(direct).value == 8 * SHORT_TICKS
+    for _ in range(2000):
+        direct(1)
+    assert ticks_of(direct).value < SHORT_TICKS
+    recorder = Recorder(4)
+    direct = make_direct([describe_number(1, Int32)], recorder.target(), implicit_stream=False)
+    ticks_of(direct).value = 0
+    for _ in range(20):
+        direct(1)
+    assert ticks_of(direct).value >= SHORT_TICKS
+    assert len(recorder.blocks) == 20
 
 
 def test_other_threads_run_during_the_launch():

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef int hipError_t;
 enum { kInvalidValue = 1, kNoDevice = 100, kInvalidDevice = 101, kNotFound = 500, kCapture = 900 };
@@ -24,6 +25,25 @@ static __thread int current;
 static __thread int capture_mode;
 static int capturing, peers[8][8];
 static char last_call[64];
+
+// Nanoseconds that a launch takes; STUB_LAUNCH_NS for programs that do not call this.
+static uint64_t launch_ns;
+void stub_launch_time(uint64_t ns) { launch_ns = ns; }
+__attribute__((constructor)) static void settings(void) {
+  const char *text = getenv("STUB_LAUNCH_NS");
+  if (text) launch_ns = strtoull(text, 0, 10);
+}
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static void spend(void) {
+  if (!launch_ns) return;
+  uint64_t end = now() + launch_ns;
+  while (now() < end) {
+  }
+}
 
 uint64_t stub_launches(void) { return launches; }
 uint64_t stub_loads(void) { return loads; }
@@ -88,6 +108,7 @@ hipError_t hipThreadExchangeStreamCaptureMode(int *mode) {
 
 static void note(void *f, const unsigned *dims, unsigned lds, void *stream, void **extra) {
   launches++;
+  spend();
   memset(&last, 0, sizeof last);
   last.function = (uint64_t)f;
   memcpy(last.grid, dims, 12);
