@@ -1,6 +1,6 @@
 """Which tier runs a launch.
 
-The numpy tier starts at once, the JIT tier is 10 to 50 times faster once it has machine code. So
+The numpy tier starts at once, the JIT tier is 5 to 50 times faster once it has machine code. So
 ``auto`` compiles a kernel when code for it is at hand or when interpreting, as far as can be told
 before running, takes longer than compiling; what launches of the kernel have taken already counts.
 Launches that somebody watches go to the numpy tier, which observers look into, and so do kernels

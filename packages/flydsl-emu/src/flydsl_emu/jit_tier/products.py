@@ -20,15 +20,22 @@ from flydsl_emu.jit_tier.library import Library, shared_library
 from flydsl_emu.jit_tier.product_text import product_name
 from flydsl_emu.semantics.matrix_plan import MatrixPlan
 
-__all__ = ["CompiledProducts", "shared_products"]
+__all__ = ["CompiledProducts", "numpy_seconds", "shared_products"]
 
 Array = Any
 
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
-_SECONDS_EACH = 2.5e-9
-"""Seconds that numpy takes for a multiplication and addition (benchmarks/emulator.py)."""
+_TERM, _EACH, _EACH_SINGLE = 10e-6, 2.0e-9, 7.5e-9
+"""Seconds that numpy takes for a term of all sums, and for each multiplication and addition: of
+factors of up to 12 bits, and of f32, which it has to add in two steps."""
 _PATIENCE = 0.5
 """Seconds of numpy's work on one kind of product after which compiling it pays off."""
+
+
+def numpy_seconds(plan: MatrixPlan, waves: int) -> float:
+    """Return about how many seconds numpy takes for a product of some waves."""
+    each = _EACH_SINGLE if plan.a.format == "f32" else _EACH
+    return plan.k * (_TERM + plan.m * plan.n * plan.blocks * waves * each)
 
 
 class CompiledProducts:
@@ -75,7 +82,7 @@ class CompiledProducts:
             if plan in self._routines:
                 return self._routines[plan]
             name = product_name(plan)
-            work = plan.m * plan.n * plan.k * plan.blocks * waves * _SECONDS_EACH
+            work = numpy_seconds(plan, waves)
             spent = self._spent[plan] = self._spent.get(plan, 0.0) + work
             if not host_supported():
                 self._routines[plan] = None

@@ -14,7 +14,7 @@ from flydsl_emu.decode import Instruction, Operand
 from flydsl_emu.jit_tier import JitTier, host_code
 from flydsl_emu.jit_tier.host_code import CodeCache
 from flydsl_emu.jit_tier.library import Library
-from flydsl_emu.jit_tier.products import CompiledProducts
+from flydsl_emu.jit_tier.products import CompiledProducts, numpy_seconds
 from flydsl_emu.semantics.matrix_plan import MatrixPlan
 from flydsl_emu.semantics.registry import REGISTRY
 from flydsl_emu.testing import InstructionBench
@@ -103,8 +103,8 @@ def test_narrow_registers_give_the_same(
 
 def test_products_are_compiled_when_that_pays_off(tmp_path: Path) -> None:
     plan, operands, want = product("v_mfma_f32_16x16x16_bf16")
-    work = 16**3 * WAVES * 2.5e-9
-    products = CompiledProducts(Library(CodeCache(tmp_path)), patience=2.5 * work)
+    patience = 2.5 * numpy_seconds(plan, WAVES)
+    products = CompiledProducts(Library(CodeCache(tmp_path)), patience)
     assert products.multiply(plan, *operands) is None
     assert products.multiply(plan, *operands) is None
     agree(products.multiply(plan, *operands), want)
