@@ -9,6 +9,10 @@ chooses, and two to a register on gfx12.
 
 gfx1250 has larger k; which k a lane's elements are does not matter there, because A and B agree.
 
+Sums are chains of fused multiply-adds in f32 where the result is f32 (`MatrixPlan.chained`); those
+of products that have scales or whose formats are operands, and those of 16-bit results, are taken
+in double and rounded once.
+
 Integers: neg_lo says which of A and B are signed, clamp saturates. Floats: neg_lo and neg_hi negate
 the low and high elements of A and B; for C they mean negation and absolute value.
 """
@@ -43,7 +47,6 @@ _BITS |= {"fp6": 6, "bf6": 6, "fp4": 4}
 _SMALL = {"fp8": FP8, "bf8": BF8}
 _ANY_SMALL = {**_SMALL, "fp6": FP6, "bf6": BF6, "fp4": FP4}
 _F8F6F4 = ("fp8", "bf8", "fp6", "bf6", "fp4")
-_VALUES, _COPIED = Side("values"), Side("values", replicated=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +62,21 @@ class _Shape:
 
 # Operands ----------------------------------------------------------------------------------------
 def _element(v: VectorApi, code: Value, kind: str, signed: int) -> Value:
-    """Return the ``F64`` value of the bits of one element."""
+    """Return the ``F32`` value of the bits of one element."""
     if kind in _ANY_SMALL:
-        return v.convert(decode(v, _ANY_SMALL[kind], code), F64)
+        return decode(v, _ANY_SMALL[kind], code)
     if kind == "f32":
-        return v.convert(v.cast(code, F32), F64)
+        return v.cast(code, F32)
     if kind[0] == "i":
         whole = sign_extend(v, code, _BITS[kind]) if signed else v.cast(code, I32)
-        return v.convert(whole, F64)
-    return v.convert((half_to_f32 if kind == "f16" else bf16_to_f32)(v, code), F64)
+        return v.convert(whole, F32)
+    return (half_to_f32 if kind == "f16" else bf16_to_f32)(v, code)
 
 
 def _elements(
     v: VectorApi, i: Instruction, registers: Sequence[Value], kind: str, side: int
 ) -> list[Value]:
-    """Return the elements of A (`side` 0) or B (1) that a lane holds, in order of k."""
+    """Return the elements of A (`side` 0) or B (1) that a lane holds, in order of k, as ``F32``."""
     bits = _BITS[kind]
     signed = i.mod("neg_lo") >> side & 1
     codes = registers if bits == 32 else unpacked_codes(v, registers, bits)
@@ -82,6 +85,19 @@ def _elements(
         flips = (i.mod("neg_lo") >> side & 1, i.mod("neg_hi") >> side & 1)
         values = [v.neg(x) if flips[n % 2] else x for n, x in enumerate(values)]
     return values
+
+
+def _factors(
+    v: VectorApi, i: Instruction, registers: Sequence[Value], shape: _Shape, side: int
+) -> tuple[str, list[Value]]:
+    """Return A or B, and the format of it (of `Side`) that a product with `shape` takes."""
+    kind = shape.b if side else shape.a
+    if shape.result != "f32" or kind not in ("f16", "bf16", "f32"):
+        return "singles", _elements(v, i, registers, kind, side)
+    flips = 0
+    if kind != "f32":
+        flips = 0x8000 * (i.mod("neg_lo") >> side & 1) | 0x80000000 * (i.mod("neg_hi") >> side & 1)
+    return kind, [v.bit_xor(x, flips) for x in registers] if flips else list(registers)
 
 
 def _modified_addend(v: VectorApi, i: Instruction, x: Value) -> Value:
@@ -148,22 +164,26 @@ def _multiply(
     v: VectorApi,
     i: Instruction,
     shape: _Shape,
-    sides: tuple[Sequence[Value], Sequence[Value]],
+    factors: Sequence[tuple[str, list[Value]]],
     c: Sequence[Value],
     old: Sequence[Value],
     copied: bool,
 ) -> list[Value]:
-    side = _COPIED if copied else _VALUES
-    exact = shape.result == "i32" and not i.mod("clamp")
-    accumulator = "i32" if exact else "values"
+    """Return the result's registers; f32 and i32 are summed in their registers, others as F64."""
+    summed = shape.result == "f32" or (shape.result == "i32" and not i.mod("clamp"))
+    a, b = (Side(form if summed else "values", replicated=copied) for form, _ in factors)
+    accumulator = shape.result if summed else "values"
     lanes = v.lane_count
-    plan = MatrixPlan(
-        16, 16, shape.k, 1, side, side, accumulator, lanes, 1 if copied else 256 // lanes
-    )
-    if exact:
-        return v.matrix_multiply(*sides, _spread(c, plan.results), plan)
+    plan = MatrixPlan(16, 16, shape.k, 1, a, b, accumulator, lanes, 1 if copied else 256 // lanes)
+    left, right = (values for _, values in factors)
+    if summed:
+        words = _spread(c, plan.results)
+        if shape.result == "f32" and (i.mod("neg_lo") | i.mod("neg_hi")) >> 2 & 1:
+            words = [v.cast(_modified_addend(v, i, v.cast(x, F32)), U32) for x in words]
+        return v.matrix_multiply(left, right, words, plan)
     addends = _accumulators(v, i, c, shape.c or shape.result, plan.results, not copied)
-    sums = v.matrix_multiply(*sides, addends, plan)
+    wide = [[v.convert(x, F64) for x in values] for values in (left, right)]
+    sums = v.matrix_multiply(wide[0], wide[1], addends, plan)
     return _results(v, i, sums, shape.result, old, not copied)
 
 
@@ -180,8 +200,8 @@ def _wmma(shape: _Shape) -> Callable[..., object]:
         copied = not generation(arch).ids_in_traps
         if not copied and v.lane_count == 64:
             v.require(v.const(B1, 0), "WMMA of gfx12 in waves of 64 lanes")
-        sides = (_elements(v, i, a, shape.a, 0), _elements(v, i, b, shape.b, 1))
-        return _multiply(v, i, shape, sides, c, old, copied)
+        factors = (_factors(v, i, a, shape, 0), _factors(v, i, b, shape, 1))
+        return _multiply(v, i, shape, factors, c, old, copied)
 
     return call
 
@@ -205,7 +225,7 @@ def _swmmac(shape: _Shape) -> Callable[..., object]:
         kept = _elements(v, i, a, shape.a, 0)
         bits = 2 * len(kept)
         places = extract(v, index, bits * i.mod("index_key", i.mod("op_sel")) % 32, bits)
-        zero = v.const(F64, 0.0)
+        zero = v.const(F32, 0.0)
         dense = []
         for column in range(2 * len(kept)):
             total = zero
@@ -214,8 +234,8 @@ def _swmmac(shape: _Shape) -> Callable[..., object]:
                 hit = v.eq(extract(v, places, 2 * source, 2), column % 4)
                 total = v.select(hit, kept[source], total)
             dense.append(total)
-        sides = (dense, _elements(v, i, b, shape.b, 1))
-        return _multiply(v, i, shape, sides, old, old, False)
+        factors = ("singles", dense), _factors(v, i, b, shape, 1)
+        return _multiply(v, i, shape, factors, old, old, False)
 
     return call
 
@@ -282,7 +302,7 @@ def _any_small(
     )
     sides, layouts = [], []
     for n, (registers, kind) in enumerate(zip((a, b), kinds, strict=True)):
-        elements = _elements(v, i, registers, kind, n)[:64]
+        elements = [v.convert(x, F64) for x in _elements(v, i, registers, kind, n)[:64]]
         run = 128 // _BITS[kind] if known else 64
         if scales:
             row = i.mod("b_scale" if n else "a_scale")
@@ -298,12 +318,12 @@ def _any_small(
 
 def _tall(v: VectorApi, i: Instruction, a: list[Value], b: list[Value], c: list[Value]) -> object:
     """Multiply 32 rows of FP4: a lane's second half of A and C belongs to the rows from 16 on."""
-    right = _elements(v, i, b, "fp4", 1)
     shape = _Shape("f32", 128, "fp4", "fp4")
+    right = _factors(v, i, b, shape, 1)
     found: list[Value] = []
     addends = _spread(c, 16)
     for half in (0, 1):
-        left = _elements(v, i, a[8 * half : 8 * half + 8], "fp4", 0)
+        left = _factors(v, i, a[8 * half : 8 * half + 8], shape, 0)
         part = addends[8 * half : 8 * half + 8]
         found += _multiply(v, i, shape, (left, right), part, part, False)
     return found

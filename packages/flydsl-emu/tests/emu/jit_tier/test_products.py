@@ -40,9 +40,9 @@ class Noted:
         self.calls.append((plan, [[x.copy() for x in y] for y in operands]))
 
 
-def words(rng: np.random.Generator, count: int) -> Array:
+def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Registers: any bits, sizes below 2, denormals, edges, and usual numbers."""
-    out = rng.integers(0, 2**32, (count, WAVES, 64), dtype=np.uint32)
+    out = rng.integers(0, 2**32, shape, dtype=np.uint32)
     out[:, 1] &= 0xBFBFBFBF
     out[:, 2] &= 0x80FF83FF
     out[:, 3] = rng.choice([0, 0x80008000, 0x7F807F80, 0x7F7F7F7F, 0x00010001, 1], out[:, 3].shape)
@@ -56,7 +56,7 @@ def product(name: str) -> tuple[MatrixPlan, list[list[Array]], Array]:
     bench = InstructionBench("gfx942" if "xf32" in name else "gfx950", WAVES)
     noted = Noted()
     bench.machine.products = noted
-    bench.state.vector[:] = words(rng, len(bench.state.vector))
+    bench.state.vector[:] = words(rng, bench.state.vector.shape)
     size, kind = name.split("_")[3].split("x"), name.rsplit("_", 1)[1]
     m, n, k = map(int, size)
     found = [part for part in name.split("_") if part.endswith("b") and part[:-1].isdigit()]
@@ -74,6 +74,29 @@ def product(name: str) -> tuple[MatrixPlan, list[list[Array]], Array]:
     return plan, operands, bench.state.vector[128 : 128 + results].copy()
 
 
+WAVES_OF_32 = [
+    ("v_wmma_f32_16x16x16_f16", "gfx1100", 8),
+    ("v_wmma_f32_16x16x16_bf16", "gfx1100", 8),
+    ("v_wmma_f32_16x16x16_f16", "gfx1201", 4),
+    ("v_wmma_f32_16x16x16_fp8_bf8", "gfx1201", 2),
+    ("v_wmma_f32_16x16x32_bf16", "gfx1250", 8),
+    ("v_wmma_f32_16x16x4_f32", "gfx1250", 2),
+    ("v_wmma_f32_16x16x128_fp8_fp8", "gfx1250", 16),
+]
+
+
+def product_of_32_lanes(name: str, arch: str, count: int) -> tuple[MatrixPlan, Any, Array]:
+    """Return the product of one WMMA on random registers, and numpy's result."""
+    bench = InstructionBench(arch, WAVES)
+    noted = Noted()
+    bench.machine.products = noted
+    bench.state.vector[:] = words(np.random.default_rng(count), bench.state.vector.shape)
+    operands = [Operand("v", at, n) for at, n in ((128, 8), (0, count), (32, count), (64, 8))]
+    bench.execute(Instruction(0, 8, "VOP3P", name, "", tuple(operands), {"neg_hi": 1}))
+    ((plan, inputs),) = noted.calls
+    return plan, inputs, bench.state.vector[128:136].copy()
+
+
 def agree(found: Sequence[Array] | None, want: Array) -> None:
     assert found is not None
     got = np.stack(found)
@@ -85,6 +108,14 @@ def agree(found: Sequence[Array] | None, want: Array) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_products_equal_those_of_numpy(name: str, code_cache: Path) -> None:
     plan, operands, want = product(name)
+    products = CompiledProducts(Library(CodeCache(code_cache)), patience=0)
+    agree(products.multiply(plan, *operands), want)
+
+
+@pytest.mark.parametrize(("name", "arch", "count"), WAVES_OF_32)
+def test_products_of_32_lanes(name: str, arch: str, count: int, code_cache: Path) -> None:
+    plan, operands, want = product_of_32_lanes(name, arch, count)
+    assert plan.lanes == 32
     products = CompiledProducts(Library(CodeCache(code_cache)), patience=0)
     agree(products.multiply(plan, *operands), want)
 
