@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flydsl.errors import TargetError
 from flydsl_emu.decode import Instruction, Operand
 from flydsl_emu.jit_tier import JitTier, host_code
 from flydsl_emu.jit_tier.host_code import CodeCache
@@ -151,3 +152,20 @@ def test_numpy_goes_on_where_nothing_can_be_compiled(
     products = CompiledProducts(Library(CodeCache(tmp_path)), patience=0)
     assert products.multiply(plan, *operands) is None
     assert not list(tmp_path.iterdir())
+
+
+def test_numpy_goes_on_where_the_compiler_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, operands, _ = product("v_mfma_f32_16x16x16_bf16")
+    asked = []
+
+    def require(*_arguments: object) -> None:
+        asked.append(1)
+        raise TargetError("the LLVM back end died", code="FLY-T424")
+
+    monkeypatch.setattr(Library, "require", require)
+    products = CompiledProducts(Library(CodeCache(tmp_path)), patience=0)
+    assert products.multiply(plan, *operands) is None
+    assert products.multiply(plan, *operands) is None
+    assert len(asked) == 1
