@@ -5,7 +5,8 @@ and scales in the order that lanes read), `pipelining` (loops whose loads run ah
 (memory operations among matrix instructions), `swizzle` (rows in local data share without bank
 conflicts), `row_exchange` (results as whole rows), `tile_order` (which workgroup takes which tile),
 `epilogue` (from accumulators to results), `matrix_steps` (the instruction for 16-byte fragments),
-`word_buffers` (buffers with both of their offsets). To add one, write it on the public API, list it
+`unpacking` (weights of four bits in registers), `word_buffers` (buffers with both of their
+offsets). To add one, write it on the public API, list it
 here, and test it by running a kernel made of it in the emulator.
 """
 
@@ -20,5 +21,6 @@ __all__ = [
     "scheduling",
     "swizzle",
     "tile_order",
+    "unpacking",
     "word_buffers",
 ]

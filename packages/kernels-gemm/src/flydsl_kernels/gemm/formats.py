@@ -43,7 +43,7 @@ class Unpacking:
     """How packed elements become numbers of another type.
 
     Attributes:
-        name: What `device.preshuffle.unpacking` calls it.
+        name: What `flydsl_rocdl.kernels.unpacking` calls it.
         operations: Vector instructions for eight elements; from compiled kernels.
     """
 

@@ -111,7 +111,7 @@ class OperandPlan:
         near: Whether the matrix spans less than 2 GiB, so that offsets have 32 bits.
         tensor: Waves that share a tile's transfers by the tensor data mover; 0: it is not used.
         order: How preshuffled weights are arranged; they go to registers, not through LDS.
-        unpacking: What makes elements of packed ones, of `device.preshuffle.unpacking`.
+        unpacking: What makes elements of packed ones, of `flydsl_rocdl.kernels.unpacking`.
     """
 
     rows: int

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl_kernels.gemm.device.preshuffle.unpacking import unpacker
 from flydsl_kernels.gemm.device.staging import natural_row
 from flydsl_kernels.gemm.device.windows import wide
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
 from flydsl_kernels.gemm.plan import WEIGHTS, OperandPlan, WeightOrder
+from flydsl_rocdl.kernels.unpacking import unpacker
 from flydsl_rocdl.kernels.word_buffers import WordBuffer, beyond, pinned
 
 __all__ = ["Blocks", "Weights", "load_step", "opened", "place_of"]

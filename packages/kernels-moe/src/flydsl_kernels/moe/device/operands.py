@@ -10,6 +10,7 @@ from typing import Any
 
 import flydsl.expr as fx
 from flydsl_kernels.moe.plans import GemmPlan
+from flydsl_rocdl.kernels.unpacking import unpacker
 
 __all__ = ["load_words", "multiply", "unit_scale", "weight_operand", "zero_sums"]
 
@@ -49,18 +50,6 @@ def _half(words: Any, number: int) -> Any:
 
 def _joined(first: Any, second: Any) -> Any:
     return first.shuffle(second, tuple(range(8)))
-
-
-def from_int4(words: Any) -> Any:
-    """Return 16 `int8` bytes as four words for two words of eight 4-bit integers each."""
-    out = []
-    for word in (words[0], words[1]):
-        for shift in (0, 4):
-            low = (word.bitcast(fx.Uint32) >> shift) & fx.Uint32(0x0F0F0F0F)
-            # Of a byte v = n + 8, (v + 120) ^ 128 is n; nothing carries into the next byte.
-            moved = (low ^ fx.Uint32(0x08080808)) + fx.Uint32(0x78787878)
-            out.append((moved ^ fx.Uint32(0x80808080)).bitcast(fx.Int32))
-    return fx.Vector.from_elements(out)
 
 
 def scaled_int4(word: Any, scale: Any, modern: bool) -> Any:
@@ -115,7 +104,7 @@ def weight_operand(pieces: list[Any], chunk: int, scale: Any, plan: GemmPlan) ->
     if plan.whole_eight:
         return _joined(pieces[0], pieces[1])
     if name == "int8_int4":
-        return from_int4(pieces[chunk])
+        return unpacker("int4")(pieces[chunk])
     if name == "bf16_int4":
         return scaled_int4(pieces[0][chunk], scale, plan.modern)
     if name == "bf16_mxfp4":

@@ -1,7 +1,7 @@
 """Products with preshuffled weights: A through local data share, B straight to registers.
 
 `plan` has the numbers, `operands` where everything lies, `tile` the interleaved body of one step,
-`unpacking` weights of four bits, `setup` the loop, `results` what is stored; `kernel` has the
+`setup` the loop, `results` what is stored; `kernel` has the
 kernel, `batches` the one for batches and distances, `checked` what a call is checked for, `launch`
 the builders.
 """
@@ -18,5 +18,4 @@ __all__ = [
     "results",
     "setup",
     "tile",
-    "unpacking",
 ]

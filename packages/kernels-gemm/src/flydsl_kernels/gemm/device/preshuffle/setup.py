@@ -18,12 +18,12 @@ from flydsl_kernels.gemm.device.preshuffle.operands import (
 )
 from flydsl_kernels.gemm.device.preshuffle.plan import IN_DTYPES, PreshufflePlan
 from flydsl_kernels.gemm.device.preshuffle.tile import TileBody
-from flydsl_kernels.gemm.device.preshuffle.unpacking import unpacker
 from flydsl_rocdl.arch import KNOWN
 from flydsl_rocdl.expr.access import amd_facts
 from flydsl_rocdl.kernels.matrix_steps import MatrixStep, matrix_step
 from flydsl_rocdl.kernels.swizzle import PIECE, xor16
 from flydsl_rocdl.kernels.tile_order import xcd_tile
+from flydsl_rocdl.kernels.unpacking import unpacker
 
 __all__ = ["PLAIN", "body_of", "place_of", "steps_of"]
 

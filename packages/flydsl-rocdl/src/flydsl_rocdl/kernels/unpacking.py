@@ -108,10 +108,20 @@ def _as_codes(share: Any, bias: int, mantissa: int) -> Any:
     return fx.Vector.from_elements(words)
 
 
-def unpacker(in_dtype: str) -> Callable[[Any], Any]:
-    """Return what makes fragments of Int32x4 of a loaded share of B."""
-    kind = in_dtype.removesuffix("_int4")
-    if kind in _FLOATS:
-        return partial(_as_codes, bias=_FLOATS[kind][0], mantissa=_FLOATS[kind][1])
+def unpacker(kind: str) -> Callable[[Any], Any]:
+    """Return what makes 16 bytes, as four Int32, of the weights of as many bytes.
+
+    Args:
+        kind: ``int4`` for int8, ``bf16_int4`` and ``fp16_int4``, ``e4m3fn_int4``,
+            ``e4m3fnuz_int4``, ``e5m2_int4`` and ``e5m2fnuz_int4``; with another name there is
+            nothing to unpack.
+
+    Returns:
+        A function of two Int32 of 16 weights where elements have a byte, of one of eight where they
+        have two.
+    """
+    name = kind.removesuffix("_int4")
+    if name in _FLOATS:
+        return partial(_as_codes, bias=_FLOATS[name][0], mantissa=_FLOATS[name][1])
     found = {"int4": _as_bytes, "bf16_int4": _as_bfloats, "fp16_int4": _as_halves}
-    return found.get(in_dtype, lambda share: share)
+    return found.get(kind, lambda share: share)
