@@ -73,6 +73,11 @@ class RegisterFacts:
         if self.vgpr_total % self.vgpr_granule and self.vgpr_granule > self.vgpr_total:
             raise ValueError(f"granule {self.vgpr_granule} exceeds the file of {self.vgpr_total}")
 
+    @property
+    def vgpr_usual(self) -> int:
+        """Vector registers that kernels get unless they ask for more: their numbers fit 8 bits."""
+        return min(self.vgpr_max, 256)
+
 
 @dataclass(frozen=True, slots=True)
 class LdsFacts:

@@ -31,8 +31,6 @@ from flydsl_rocdl.target import RocdlTarget
 __all__ = ["run"]
 
 _KEPT_DIALECTS = frozenset({"arith", "scf", "cf", "vector", "llvm", "rocdl", "builtin"})
-_PLAIN_REGISTERS = 256
-"""Vector registers whose numbers fit into instructions."""
 _KEPT_OPS = frozenset({"gpu.func", "gpu.return", "gpu.module"})
 
 
@@ -122,11 +120,11 @@ def _passed(low: Lowering, waves_per_eu: tuple[int, ...], flush_denormals: bool)
             )  # fmt: skip
         bounds = ",".join(str(n) for n in waves_per_eu)
         passed.append(f'["amdgpu-waves-per-eu", "{bounds}"]')
-    elif low.facts.registers.vgpr_max > _PLAIN_REGISTERS:
+    elif low.facts.registers.vgpr_max > low.facts.registers.vgpr_usual:
         # LLVM 22.1 sets the upper bits of register numbers an instruction too early where a barrier
         # follows, which is wrong for registers above 255: leave room for so many waves that none
         # has them.
-        waves = low.facts.registers.vgpr_total // _PLAIN_REGISTERS
+        waves = low.facts.registers.vgpr_total // low.facts.registers.vgpr_usual
         passed.append(f'["amdgpu-waves-per-eu", "{waves}"]')
     return passed
 

@@ -311,7 +311,7 @@ def _memory_rules(
         )  # fmt: skip
     rules = facts.registers
     waves = max(1, -(-config.waves // facts.lds.simds))
-    most = min(rules.vgpr_max + rules.agpr_max, rules.vgpr_total // waves)
+    most = min(rules.vgpr_usual + rules.agpr_max, rules.vgpr_total // waves)
     if registers(problem, core, config) > most:
         yield Broken(
             "FLY-C924", "a lane's sums, fragments and loads fit its registers",

@@ -257,7 +257,7 @@ def _row_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> It
             f"{_STEP}",
         )  # fmt: skip
     waves = max(1, -(-config.waves // facts.lds.simds))
-    most = min(facts.registers.vgpr_max, facts.registers.vgpr_total // waves)
+    most = min(facts.registers.vgpr_usual, facts.registers.vgpr_total // waves)
     _, needed = shared_needs(problem, facts, config)
     if needed > most:
         yield Broken(
