@@ -29,11 +29,13 @@ from flydsl.frontend.contents import MEMOISED, classes_in, content_of
 from flydsl.frontend.dependencies import Dependencies
 from flydsl.frontend.eligible import is_user_module, rewritable
 from flydsl.frontend.scanning import Scan, fields_text, inner_of, is_generated, options_of
-from flydsl.frontend.watching import Check, FunctionState, Place
+from flydsl.frontend.watching import Place
 
 __all__ = ["recall_classes", "recall_function"]
 
 _FORMAT = 1
+_BARE: Final = frozenset({tuple, dict, types.MemberDescriptorType, types.GetSetDescriptorType})
+"""Members of these types have no function inside."""
 _MAX_DEPTH = 6
 """Of values in values; contents end at a greater depth."""
 _FOREIGN = (*contents.SCALARS, enum.Enum, list, tuple, dict, set, frozenset, functools.partial)
@@ -84,7 +86,7 @@ class _Replay:
 
     def __init__(self, recipe: _Recipe, roots: Sequence[object]) -> None:
         self.checks: list[Any] = []
-        self.functions: dict[int, FunctionState] = {}
+        self.functions: dict[int, Any] = {}
         self._tokens: list[object] = []
         self._names = recipe.names
         self.contents = list(recipe.contents)
@@ -204,16 +206,18 @@ class _Replay:
         _require(content.portable)
         self._tokens.append(content.digest)
         if content.mutable:
-            self.checks.append(Check(Place("attribute", function, name), held, content.digest))
+            self.checks.append((("attribute", function, name), held, content.digest, None))
 
     def _function(self, function: Any) -> None:
-        _require(type(function) is types.FunctionType)
+        if type(function) is not types.FunctionType:
+            raise _Refused
         code, space = function.__code__, function.__globals__
         defaults, keyword_defaults = function.__defaults__, function.__kwdefaults__
-        self.functions[id(function)] = FunctionState(function, code, defaults, keyword_defaults)
-        some = defaults is None, keyword_defaults is None
-        self._tokens += (code, space["__name__"], some)
-        _require("__flydsl_internal__" not in space)
+        # A plain tuple in the form of `FunctionState`.
+        self.functions[id(function)] = (function, code, defaults, keyword_defaults)
+        self._tokens += (code, space["__name__"], defaults is None, keyword_defaults is None)
+        if "__flydsl_internal__" in space:
+            raise _Refused
         if defaults is not None:
             self._default(function, "__defaults__", defaults)
         if keyword_defaults is not None:
@@ -223,14 +227,18 @@ class _Replay:
         space = vars(kind)
         made: list[str] = []
         for name, member in space.items():
-            inner = inner_of(member) if type(member) is not types.FunctionType else member
-            if type(inner) is not types.FunctionType:
-                made.append(type(member).__qualname__)
-                continue
-            made.append(inner.__code__.co_qualname)
-            if inner is member and is_generated(inner.__code__):
-                # Which one it is counts later, though not what it does.
-                self.checks.append((("member", kind, name), member, "", None))
+            type_ = type(member)
+            if type_ is types.FunctionType:
+                made.append(member.__code__.co_qualname)
+                if is_generated(member.__code__):
+                    # Which one it is counts later, though not what it does.
+                    self.checks.append((("member", kind, name), member, "", None))
+            elif type_ in _PLAIN or type_ in _BARE:
+                made.append(type_.__name__)
+            else:
+                inner = inner_of(member)
+                function = type(inner) is types.FunctionType
+                made.append(inner.__code__.co_qualname if function else type_.__qualname__)
         self._tokens += (
             [(one.__module__, one.__qualname__) for one in kind.__mro__],
             list(space),
@@ -407,9 +415,13 @@ def _scanned(scan: Scan, what: tuple[str, ...], roots: Sequence[object]) -> Depe
 
 
 def _key(what: tuple[str, ...]) -> str:
-    # An installed scan is part of the fingerprint, an editable one is not.
+    text = repr((_FORMAT, sys.hexversion, compiler_fingerprint(()), _own_status(), what))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@functools.cache
+def _own_status() -> list[tuple[int, int]]:
+    """Return the sizes and times of what scans: an editable scan is not part of the fingerprint."""
     parts = (contents, dependencies, eligible, scanning, watching)
     files = [str(part.__file__) for part in parts]
-    status = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, (*files, __file__))]
-    text = repr((_FORMAT, sys.hexversion, compiler_fingerprint(()), status, what))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return [(found.st_size, found.st_mtime_ns) for found in map(os.stat, (*files, __file__))]

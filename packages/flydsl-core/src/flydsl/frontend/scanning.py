@@ -39,7 +39,7 @@ __all__ = [
 
 _GENERATED = "__create_fn__.<locals>."
 """How the qualified names of the methods begin that `dataclasses` writes."""
-_FIELD: Final = attrgetter("name", "init", "kw_only", "compare", "hash")
+_FIELD: Final = attrgetter("name", "init", "kw_only", "compare", "hash", "_field_type.name")
 
 
 class Dependency(NamedTuple):
@@ -96,8 +96,7 @@ def fields_text(kind: type) -> str:
     """Return what the generated methods of a data class are made from, besides its defaults."""
     fields: Mapping[str, Any] = vars(kind)["__dataclass_fields__"]
     shown = [_FIELD(field) for field in fields.values()]
-    text = repr((shown, [repr(field._field_type) for field in fields.values()]))
-    return text + repr(getattr(kind, "__dataclass_params__", ""))
+    return f"{shown}{getattr(kind, '__dataclass_params__', '')!r}"
 
 
 class Scan:
