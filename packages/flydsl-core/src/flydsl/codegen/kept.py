@@ -18,9 +18,27 @@ from flydsl.caching import (
 from flydsl.codegen.machine_code import MachineCode, host_triple
 from flydsl.config import core as settings
 
-__all__ = ["kept_host"]
+__all__ = ["kept_host", "offer", "used"]
 
 _OWN = Path(__file__).parent
+
+
+class _Used:
+    """Codes of this process, by the symbol and the module that makes them."""
+
+    codes: dict[tuple[str, str], MachineCode] = {}  # noqa: RUF012 - one in a process
+
+
+def used() -> list[tuple[str, str, int, bytes]]:
+    """Return the codes that this process has used, as plain values for `offer`."""
+    return [(*what, code.entry, code.data) for what, code in _Used.codes.items()]
+
+
+def offer(codes: list[tuple[str, str, int, bytes]]) -> None:
+    """Take codes that were made from the same sources, so that they need not be fetched."""
+    machine = host_triple().partition("-")[0]
+    for symbol, module, entry, data in codes:
+        _Used.codes.setdefault((symbol, module), MachineCode(data, entry, machine))
 
 
 def kept_host(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
@@ -35,6 +53,14 @@ def kept_host(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
         TargetError: Code cannot be made for this kind of host.
         CompilerBug: The code needs something outside itself.
     """
+    what = symbol, llvm_ir.__module__
+    found = _Used.codes.get(what)
+    if found is None:
+        found = _Used.codes[what] = _found(symbol, llvm_ir)
+    return found
+
+
+def _found(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
     if not settings.ENABLE_CACHE.get():
         return _compiled(symbol, llvm_ir)
     triple = host_triple()

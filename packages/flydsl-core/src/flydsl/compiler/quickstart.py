@@ -27,6 +27,7 @@ from flydsl.caching import (
     sources_hold,
     sources_state,
 )
+from flydsl.codegen import kept
 from flydsl.codegen.machine_code import MachineCode
 from flydsl.compiler.axes import alignment_of, unit_axis
 from flydsl.compiler.direct_template import Template, make_template
@@ -87,9 +88,10 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None
         return None
     try:
         found: Any = marshal.loads(data)
-        sources, *found = found
+        sources, codes, *found = found
         if not sources_hold(SourcesState(*sources)):
             return None
+        kept.offer(codes)
         dotted, state, device, name, kernels, stub, implicit, plan, front = found
         module, _, attribute = dotted.partition(":")
         runtime, loaded = getattr(importlib.import_module(module), attribute)(state, device)
@@ -128,6 +130,7 @@ def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: b
     folders = loaded_folders() if compiled else None
     state: Any = (
         tuple(sources_state(folders)),
+        kept.used(),
         *restart,
         placement.device,
         artifact.launcher,
@@ -205,18 +208,17 @@ def _kind_text(value: object) -> str | None:
     """Return what of a run-time argument is compiled in; None for unusual arguments."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if (
-        kind in _SCALARS
-        or hasattr(value, "cuda_stream")
-        or name == "flydsl.expr.annotations.Stream"
-    ):
+    if kind in _SCALARS or name == "flydsl.expr.annotations.Stream":
         return name
     if isinstance(value, Numeric):
         return f"{name}:{kind!r}:{type(value.value).__name__}"
     if isinstance(value, Struct):
         return _struct_text(name, value)
+    # Before asking for an attribute that tensors lack, which takes them long to say.
     seen = exchanged(value)
-    if seen is None or not seen.shape:
+    if seen is None:
+        return name if hasattr(value, "cuda_stream") else None
+    if not seen.shape:
         return None
     wide = [axis for axis, extent in enumerate(seen.shape) if extent > _WIDE]
     unit = unit_axis(seen.shape, seen.strides)
