@@ -1,7 +1,8 @@
 """Speed of the emulator's tiers on kernels of given sizes, and cost of compiling a long kernel.
 
 Seconds of a launch, the best of several, with code compiled before: the interpreter on numpy arrays
-and compiled kernels (levels 0 and 1) with one thread in CPU time, and with two in wall time.
+(with compiled matrix products, as launches have them) and compiled kernels (levels 0 and 1) with
+one thread in CPU time, and with two in wall time.
 `steps` are the wave-instructions that the launch executes.
 The long kernel is decoded, compiled without the disk cache, and loaded from it.
 """
