@@ -53,7 +53,7 @@ def layers():
     ({"activation": "silu"}, "C975"), ({"w1": GATES}, "C975"), ({"w2": None}, "C975"),
     ({"topk_ids": IDS[:, :0], "topk_weights": ROUTES[:, :0]}, "C971"),
     ({"smooth": None}, "U549"), ({"smooth": ROUTES}, "U549"), ({"smooth": (1.0, None)}, "U540"),
-    ({"atomic": 1}, "U549"), ({"early_weights": "no"}, "U549"), ({"unit": 16.0}, "U549"),
+    ({"atomic": 1}, "U549"), ({"early_weights": "no"}, "U549"), ({"unit": 16.0}, "C974"),
     ({"topk_ids": [0]}, "U540"), ({"topk_weights": None}, "U540"), ({"expert_mask": 3}, "U540"),
     ({"out": [1]}, "U540"),
 ])  # fmt: skip

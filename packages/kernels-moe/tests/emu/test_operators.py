@@ -126,3 +126,24 @@ def test_layers_of_tensors_give_what_layers_of_arrays_give(name):
             ]
             results.append(fused_moe(turn(x), *layers, turn(weights), turn(ids)))
     assert torch.equal(tensor(results[0]), results[1])
+
+
+def test_orders_and_sums_compiled_without_a_break():
+    ids, weights = torch.randint(0, 8, (5, 2), dtype=torch.int32), torch.rand(5, 2)
+    rows = torch.randn(5, 2, 64)
+
+    def program(ids, weights, rows):
+        order = moe_sort(ids, weights, 8, unit=16)
+        return moe_reduce(rows, order.places, weights)
+
+    compiled = torch.compile(program, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(ids, weights, rows), program(ids, weights, rows))
+
+
+def test_a_gradient_that_there_is_not_is_refused_when_it_is_asked_for():
+    logits = torch.randn(5, 8, requires_grad=True)
+    weights, ids = topk_gating(logits, 2)
+    with torch.no_grad():
+        assert torch.equal(topk_gating(logits, 2)[1], ids)
+    with pytest.raises(RuntimeError, match="backward through flydsl_moe.topk_gating"):
+        weights.sum().backward()

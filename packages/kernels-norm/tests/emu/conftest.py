@@ -1,23 +1,7 @@
-"""Row kernels run on the emulator, for every architecture that it executes."""
+"""Row kernels run on the emulator; fixtures are at the root of the repository."""
 
 from __future__ import annotations
 
 import pytest
 
-from flydsl import config
-
 pytest.importorskip("flydsl_emu")
-
-
-@pytest.fixture(params=["gfx942", "gfx950", "gfx1100", "gfx1201"])
-def target(request):
-    """Name an architecture and make it the target of every launch in the test."""
-    with config.scope(FLYDSL_TARGET=request.param):
-        yield request.param
-
-
-@pytest.fixture
-def gfx942():
-    """Run on one architecture."""
-    with config.scope(FLYDSL_TARGET="gfx942"):
-        yield

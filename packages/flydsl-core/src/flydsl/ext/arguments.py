@@ -11,6 +11,7 @@ becomes checks the rest when it runs.
 from __future__ import annotations
 
 import itertools
+import math
 import numbers
 import sys
 import types
@@ -35,6 +36,7 @@ __all__ = [
     "check_results_apart",
     "compiling",
     "element_type",
+    "is_finite",
     "is_number",
     "through_pytorch",
     "unless_number",
@@ -132,6 +134,8 @@ def _check_kind(array: Any, name: str) -> None:
         wrong, hint = "masked, and kernels do not see the mask", "pass x.data, or x.filled(value)"
     elif any(step % array.itemsize for step in array.strides):
         wrong, hint = "a field of records: its strides are no whole elements", "pass a copy"
+    elif array.dtype.kind in "OSUMm":
+        wrong, hint = "no array of numbers", "pass numbers"
     elif not array.dtype.isnative:
         wrong, hint = "in the other byte order", "convert it: x.astype(x.dtype.newbyteorder('='))"
     if wrong:
@@ -241,6 +245,16 @@ def is_number(value: object) -> bool:
     if isinstance(value, bool):
         return False
     return isinstance(value, (int, float, numbers.Real))
+
+
+def is_finite(value: object) -> bool:
+    """Return whether a value is a real number (see `is_number`) that a float holds."""
+    if not is_number(value):
+        return False
+    try:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return False
 
 
 def unless_number(value: Any) -> Any:

@@ -3,7 +3,8 @@
 `fake_target` is a complete, tiny backend called ``toy`` that runs kernels on the host; it exercises
 every hook of the target path and is the smallest example of a target plugin. It is not active
 unless a test asks for it with `toy_target` (or `flydsl.plugins.isolated`), or a distribution
-announces it. Put new helpers here only if other distributions' tests can use them too.
+announces it. `families` has what tests of families of ready kernels share. Put new helpers here
+only if other distributions' tests can use them too.
 """
 
 from __future__ import annotations

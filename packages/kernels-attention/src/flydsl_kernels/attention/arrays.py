@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl.ext.arguments import is_number
+from flydsl.ext.arguments import as_number, is_number
 from flydsl.ext.arrays import (
     as_bytes,
     check_dtype,
@@ -135,7 +135,7 @@ def scales(value: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:
         UserError: It is of another library, type or shape.
     """
     if value is None or is_number(value):
-        number = 1.0 if value is None else float(value)
+        number = 1.0 if value is None else as_number(value, what)
         if is_torch(like):
             import torch
 

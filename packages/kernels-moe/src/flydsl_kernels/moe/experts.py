@@ -63,10 +63,10 @@ class ExpertWeights:
                 value=self.weight.k, allowed=f"multiples of {_columns(numbers)}",
                 hint="prepare_experts pads them",
             )  # fmt: skip
-        if not self.channels <= self.rows or not self.k <= self.weight.k:
+        if not 1 <= self.channels <= self.rows or not 1 <= self.k <= self.weight.k:
             raise ConfigError(
-                "the weights have fewer rows or columns than the product", code="FLY-C975",
-                value=(self.weight.n, self.weight.k), allowed=str((self.channels, self.k)),
+                "the weights do not have the rows and columns of the product", code="FLY-C975",
+                value=(self.channels, self.k), allowed=f"1 to {self.rows}, 1 to {self.weight.k}",
             )  # fmt: skip
 
     @property
@@ -148,9 +148,12 @@ def prepare_experts(
     rows, columns = _round_up(channels, numbers.rows), _round_up(k, _columns(numbers))
     whole = padded(_halved(w, halves), (rows, columns // packed))
     stack = whole.reshape((int(w.shape[0]), halves * rows, columns // packed))
-    kind = dtype or numbers.weights[0]
-    if arrays.dtype_name(w) in numbers.weights:
-        kind = arrays.dtype_name(w)
+    kind = arrays.dtype_name(w)
+    if kind not in numbers.weights:
+        kind = dtype or numbers.weights[0]
+    if dtype not in (None, kind) or kind not in numbers.weights:
+        raise ConfigError(f"weights of {format} are not of this type", code="FLY-C975",
+                          value=dtype, allowed=", ".join(numbers.weights))  # fmt: skip
     weight = preshuffle_b(stack, layout=numbers.layout, dtype=kind)
     group = 128
     if numbers.w_scale == "group":

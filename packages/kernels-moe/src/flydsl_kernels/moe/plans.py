@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 
 from flydsl.errors import ConfigError
-from flydsl.ext.arguments import is_number
+from flydsl.ext.arguments import is_finite
 from flydsl_kernels.moe.formats import FORMATS, Format
 
 __all__ = ["Activation", "GemmPlan"]
@@ -40,10 +39,13 @@ class Activation:
                               value=self.name, allowed=", ".join(ACTIVATIONS))  # fmt: skip
         for name, value in (("limit", self.limit), ("alpha", self.alpha), ("offset", self.offset)):
             absent = name == "limit" and value is None
-            if not absent and not (is_number(value) and isfinite(value or 0.0)):
+            if not absent and not is_finite(value):
                 raise ConfigError(f"the {name} of an activation is no finite number",
                                   code="FLY-C975", value=value,
                                   allowed="finite numbers")  # fmt: skip
+        if self.limit is not None and self.limit < 0:
+            raise ConfigError("the limit of an activation is negative", code="FLY-C975",
+                              value=self.limit, allowed="numbers from 0 on")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

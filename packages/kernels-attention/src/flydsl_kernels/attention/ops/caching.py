@@ -8,7 +8,7 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
-from flydsl.ext.arguments import check_fields, check_results_apart, is_number
+from flydsl.ext.arguments import check_fields, check_results_apart, is_finite, is_number
 from flydsl_kernels.attention.ops.rotation import (
     FLOATS,
     POSITIONS,
@@ -48,6 +48,11 @@ def _cache_shapes(keys: Any, values: Any, heads: int, dims: tuple[int, int], lay
         )
     pages = int(keys.shape[0])
     page = int(keys.shape[1 if layout == "linear" else 3])
+    if not page:
+        raise UserValueError(
+            "the pages of a cache have no tokens", code="FLY-U960", value=tuple(keys.shape),
+            allowed="pages of at least one token",
+        )  # fmt: skip
     d, dv = dims
     if layout == "linear":
         wanted: tuple[tuple[int, ...], ...] = (pages, page, heads, d), (pages, page, heads, dv)
@@ -83,7 +88,7 @@ def _scale(scale: Any, heads: int, like: Any, what: str) -> Any:
         UserValueError: Another shape or element type, or a number that divides nothing.
     """
     if is_number(scale):
-        if not (math.isfinite(scale) and scale > 0):
+        if not (is_finite(scale) and scale > 0):
             raise UserValueError(
                 f"{what} is no finite positive number", code="FLY-U962", value=scale
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
-from flydsl.ext.arguments import check_fields, is_number
+from flydsl.ext.arguments import check_fields, is_finite, is_number
 from flydsl_kernels.attention.arrays import address, check_some_page, indices
 from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
 from flydsl_rocdl.arch import ArchFacts, lookup
@@ -53,7 +53,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         scale = self.softmax_scale
-        if scale is not None and not (is_number(scale) and math.isfinite(scale) and scale > 0):
+        if scale is not None and not (is_finite(scale) and scale > 0):
             raise UserValueError(
                 "the scale of scores is a finite positive number",
                 code="FLY-U943",
@@ -73,15 +73,20 @@ class DecodeOptions:
         check_fields(self)
 
 
-def _pages(key_cache: Any, layout: str) -> tuple[int, int]:
+def _pages(key_cache: Any, value_cache: Any, layout: str) -> tuple[int, int]:
     """Return heads and tokens per page of a cache."""
-    if len(key_cache.shape) != (4 if layout == "linear" else 5):
-        raise UserValueError(
-            "the cache of keys has another shape than its layout",
-            code="FLY-U960",
-            value=tuple(key_cache.shape),
-            allowed=f"{4 if layout == 'linear' else 5} axes for {layout!r}",
-        )
+    axes = 4 if layout == "linear" else 5
+    for cache, what, rank in (
+        (key_cache, "keys", axes),
+        (value_cache, "values", 4 if layout == "transposed" else axes),
+    ):
+        if len(cache.shape) != rank:
+            raise UserValueError(
+                f"the cache of {what} has another shape than its layout",
+                code="FLY-U960",
+                value=tuple(cache.shape),
+                allowed=f"{rank} axes for {layout!r}",
+            )
     if layout == "linear":
         return int(key_cache.shape[2]), int(key_cache.shape[1])
     return int(key_cache.shape[1]), int(key_cache.shape[3])
@@ -129,9 +134,9 @@ def _check_caches(key_cache: Any, value_cache: Any, problem: DecodeProblem, head
 def _scale(scale: Any, like: Any, shape: tuple[int, int, int], what: str) -> tuple[Any, bool]:
     """Return a unit of the cache as an f32 array, and whether there is one per token."""
     if scale is None or is_number(scale):
+        if scale is not None and not is_finite(scale):
+            raise UserValueError(f"{what} is not finite", code="FLY-U962", value=scale)
         number = 1.0 if scale is None else float(scale)
-        if not math.isfinite(number):
-            raise UserValueError(f"{what} is not finite", code="FLY-U962", value=number)
         return arrays.zeros((1,), "float32", like) + number, False
     arrays.check_same_library(scale, like, what)
     arrays.check_dtype(scale, ("float32",), what)
@@ -191,7 +196,7 @@ def run_decode(
     for array, what in zip(cache, ("key_cache", "value_cache"), strict=True):
         arrays.check_same_library(array, q, what)
     arrays.check_dtype(cache[1], (arrays.dtype_name(cache[0]),), "value_cache")
-    kv_heads, page = _pages(cache[0], options.cache_layout)
+    kv_heads, page = _pages(*cache, options.cache_layout)
     widths = _widths(*cache, options.cache_layout)
     _check_heads(heads, kv_heads)
     arrays.check_shape(queries, (count, length, heads, widths[0]), "q")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from flydsl.ext.arguments import is_number
+from flydsl.ext.arguments import as_number, is_number
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.attention.decoding import LATENT
 from flydsl_kernels.attention.ops.decode import DecodeOptions, run_decode
@@ -142,7 +142,7 @@ def latent_through_pytorch(
     """Decode latent attention by the operator; arguments and result as of `run_latent`."""
     unit = scales[1]
     if is_number(unit):
-        unit = torch.full((1,), float(unit), dtype=torch.float32, device=q.device)
+        unit = torch.full((1,), as_number(unit, "kv_scale"), dtype=torch.float32, device=q.device)
     result, lse = latent_operator(
         q,
         cache,

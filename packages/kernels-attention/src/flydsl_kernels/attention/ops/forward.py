@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl.ext.arguments import as_text, check_fields, is_number
+from flydsl.ext.arguments import as_text, check_fields, is_finite, is_number
 from flydsl.ext.arrays import (
     apart_from,
     check_dtype,
@@ -63,6 +63,11 @@ class Sequences:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name in ("max_seqlen_q", "max_seqlen_k"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= _MOST:
+                raise UserValueError(f"{name} is no length", code="FLY-U949", value=value,
+                                     allowed=f"0 to {_MOST}, or None")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ class Extras:
 
     def __post_init__(self) -> None:
         scale = self.softmax_scale
-        if scale is not None and not (is_number(scale) and math.isfinite(scale) and scale > 0):
+        if scale is not None and not (is_finite(scale) and scale > 0):
             raise UserValueError("the scale of scores is positive and finite", code="FLY-U943",
                                  value=scale, allowed="positive numbers")  # fmt: skip
         given: object = self.window  # the annotation is a promise of the caller
@@ -227,6 +232,7 @@ def _keys_of(
         return page, None, kv_heads, d_v
     paged = keys.block_table is not None
     _rank(k, 3 if packed and not paged else 4, "k")
+    _rank(v, 3 if packed and not paged else 4, "v")
     *before, kv_heads, _ = (int(n) for n in k.shape)
     check_shape(k, (*before, kv_heads, d_qk), "k")
     d_v = int(v.shape[-1])

@@ -9,7 +9,7 @@ from typing import Any
 
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
-from flydsl.ext.arguments import is_number
+from flydsl.ext.arguments import is_finite
 from flydsl_kernels.attention.ops.rotation import FLOATS, checked_tables, planned, token_heads
 from flydsl_kernels.attention.rotary import LIMITS, NormPlan, check_group, divide_head
 
@@ -104,7 +104,7 @@ def check_options(options: NormOptions) -> None:
         UserValueError: A negative, infinite or NaN `eps`.
     """
     quant, scale_dtype, eps = options.quant, options.scale_dtype, options.eps
-    if not (is_number(eps) and math.isfinite(eps) and eps >= 0):
+    if not (is_finite(eps) and eps >= 0):
         raise UserValueError(
             "an epsilon is a finite number of at least 0", code="FLY-U963", value=eps
         )

@@ -69,7 +69,7 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
     facts = facts_of(arrays.target_of(a))
     dtype = arrays.dtype_name(a)
     weight.require(layout=order_of(weight, facts), arch=facts.name)
-    if int(a.shape[-1]) != weight.k or a.ndim < 2:
+    if a.ndim < 2 or int(a.shape[-1]) != weight.k:
         raise UserValueError(
             "a does not fit the weights", code="FLY-U911", value=tuple(a.shape),
             allowed=f"(M, {weight.k}), or a batch of these",

@@ -7,7 +7,7 @@ from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.ext import arrays
-from flydsl.ext.arguments import check_fields, element_type, is_number
+from flydsl.ext.arguments import as_number, check_fields, element_type, is_number
 from flydsl_kernels.gemm.arrays import Matrix, as_matrix, as_output, as_weights, stacked
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.plan import GemmConfig
@@ -58,7 +58,7 @@ class Request:
         """Return the same with scales that are numbers as arrays beside `a`."""
         names = ("scale_a", "scale_b", "scale_out")
         numbers = {n: getattr(self, n) for n in names if is_number(getattr(self, n))}
-        units = {n: arrays.zeros((1,), "float32", a) + float(v) for n, v in numbers.items()}
+        units = {n: arrays.zeros((1,), "float32", a) + as_number(v, n) for n, v in numbers.items()}
         return replace(self, **units) if units else self
 
     @property

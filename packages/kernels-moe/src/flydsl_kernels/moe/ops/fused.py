@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
@@ -77,6 +78,8 @@ def fused_moe(
     check_rank(x, 2, "x")
     arrays.check_dtype(x, ("float32", "float16", "bfloat16"), "x")
     check_rank(topk_ids, 2, "topk_ids")
+    if expert_mask is not None:
+        check_rank(expert_mask, 1, "expert_mask")
     _check_layers(x, w1, w2, topk_ids)
     if any(item is not None for item in smooth) and expert_mask is not None:
         raise ConfigError("smoothing factors are those of all experts", code="FLY-C975",
@@ -99,7 +102,8 @@ def _check_kinds(w1: Any, w2: Any, activation: Any, unit: Any) -> None:
     if activation is not None and not isinstance(activation, Activation):
         raise ConfigError("this is no activation of gates", code="FLY-C975", value=activation,
                           allowed="an Activation, or None")  # fmt: skip
-    if unit is not None and unit not in UNITS:
+    known = isinstance(unit, numbers.Integral) and int(unit) in UNITS
+    if unit is not None and not known:
         raise ConfigError("grouped products have no tiles of this many entries", code="FLY-C974",
                           value=unit, allowed=", ".join(map(str, UNITS)))  # fmt: skip
 

@@ -14,7 +14,7 @@ from flydsl.ext.arguments import (
     element_type,
     through_pytorch,
 )
-from flydsl_kernels.moe.arguments import check_written
+from flydsl_kernels.moe.arguments import check_rank, check_written
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.grouped import Product, run_product
 from flydsl_kernels.moe.ops.rows import sum_rows
@@ -158,6 +158,8 @@ def moe_gemm2(
     weighted, atomic = as_flag(weighted, "weighted"), as_flag(atomic, "atomic")
     reduce = as_flag(reduce, "reduce")
     tokens, slots, channels = sorting.tokens, sorting.slots, weights.channels
+    if h.ndim < 2:
+        check_rank(h, 3, "h")
     if tuple(h.shape[:-1]) not in ((tokens, slots), (tokens * slots,)):
         arrays.check_shape(h, (tokens, slots, h.shape[-1]), "h")
     rows = h.reshape(tokens * slots, h.shape[-1])

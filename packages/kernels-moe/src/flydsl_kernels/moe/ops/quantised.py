@@ -23,6 +23,7 @@ __all__ = ["moe_quantise"]
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 LIMITS = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float4_e2m1fn": 6.0}
+FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz")
 ROW_TYPES = ("float32", "float16", "bfloat16")
 
 
@@ -67,6 +68,9 @@ def moe_quantise(
     by_slot, dtype = as_flag(by_slot, "by_slot"), element_type(dtype, "dtype")
     check_rank(x, 2, "x")
     numbers = FORMATS.get(as_text(format, "format"))
+    if dtype not in FLOATS:
+        raise ConfigError("rows are not quantised to this type", code="FLY-C975", value=dtype,
+                          allowed=", ".join(FLOATS))  # fmt: skip
     if numbers is None or numbers.a_scale == "none":
         known = ", ".join(name for name, item in FORMATS.items() if item.a_scale != "none")
         raise ConfigError("activations of this format are not quantised", code="FLY-C975",
@@ -79,10 +83,6 @@ def moe_quantise(
                           allowed=f"multiples of {unit}")  # fmt: skip
     x = check_array(x, (rows, columns), ROW_TYPES, x, "x")
     kind = "int8" if numbers.integer else "float4_e2m1fn" if numbers.bits == 4 else dtype
-    if kind not in LIMITS or (numbers.bits == 8 and not numbers.integer
-                              and not kind.startswith("float8_e4m3fn")):  # fmt: skip
-        raise ConfigError("rows are not quantised to this type", code="FLY-C975", value=dtype,
-                          allowed="float8_e4m3fn, float8_e4m3fnuz")  # fmt: skip
     pairs = rows
     if smooth is not None:
         check_rank(ids, 2, "ids")

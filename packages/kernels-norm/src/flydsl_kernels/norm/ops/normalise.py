@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl.ext.arguments import is_number
+from flydsl.ext.arguments import is_finite
 from flydsl.ext.arrays import apart_from
 from flydsl_kernels.norm.arrays import (
     allocate_like,
@@ -39,7 +38,7 @@ class Norm:
     eps: float
 
     def __post_init__(self) -> None:
-        if not (is_number(self.eps) and math.isfinite(self.eps) and self.eps >= 0):
+        if not (is_finite(self.eps) and self.eps >= 0):
             raise UserValueError(
                 "an epsilon is a finite number of at least 0",
                 code="FLY-U906",

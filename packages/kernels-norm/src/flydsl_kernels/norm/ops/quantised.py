@@ -20,12 +20,15 @@ __all__ = [
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 
-def _run(given: Inputs, norm: Norm, dtype: Any, out: Any, stream: Any) -> tuple[Any, ...]:
+def _run(
+    given: Inputs, norm: Norm, dtype: Any, out: Any, stream: Any, added: bool = False
+) -> tuple[Any, ...]:
     form = dtype if isinstance(dtype, QuantFormat) else QuantFormat(dtype)
     g = given
+    needed = {"x": g.x, "residual": g.residual} if added else {"x": g.x}
     if through_pytorch(
-        out is None and stream is None, {"x": g.x}, residual=g.residual, weight=g.weight,
-        bias=g.bias, smooth=g.smooth,
+        out is None and stream is None, needed, weight=g.weight, bias=g.bias,
+        smooth=g.smooth,
     ):  # fmt: skip
         from flydsl_kernels.norm.ops.quantised_operators import call_operator
 
@@ -117,7 +120,7 @@ def fused_add_rmsnorm_quantised(
         The 8-bit array, the scales, and the sum, through which alone gradients pass.
     """
     given = Inputs(x, residual, weight, smooth=smooth)
-    small, scales, total = _run(given, Norm(False, eps), dtype, out, stream)
+    small, scales, total = _run(given, Norm(False, eps), dtype, out, stream, True)
     return small, scales, total
 
 
@@ -139,5 +142,5 @@ def fused_add_layernorm_quantised(
     stream.
     """
     given = Inputs(x, residual, weight, bias, smooth)
-    small, scales, total = _run(given, Norm(True, eps), dtype, out, None)
+    small, scales, total = _run(given, Norm(True, eps), dtype, out, None, True)
     return small, scales, total

@@ -81,7 +81,7 @@ def compile_preshuffle_gemm(
         as_flag(chosen["enable_scheduler"], "enable_scheduler"),
         as_flag(chosen["use_async_copy"], "use_async_copy"),
     )  # fmt: skip
-    return preshuffle_launcher(plan, chosen["waves_per_eu"])
+    return preshuffle_launcher(plan, _occupancy(chosen["waves_per_eu"]))
 
 
 _MX = {("fp4", "fp4"): "mxfp4", ("fp6", "fp4"): "mxfp6", ("fp8", "fp8"): "mxfp8",
@@ -125,7 +125,7 @@ def compile_mx_gemm(
         raise ConfigError("a tile has three extents", code="FLY-C930", value=tile,
                           allowed="(rows, columns, K)")  # fmt: skip
     plan = _mx_plan((a_dtype, b_dtype), out_dtype, (N, K, *tile), xcd_swizzle)
-    return preshuffle_launcher(plan, waves_per_eu)
+    return preshuffle_launcher(plan, _occupancy(waves_per_eu))
 
 
 def _mx_plan(
@@ -163,17 +163,32 @@ def launch_gemm(  # noqa: PLR0913
     sizes = N, K, tile_m, tile_n, tile_k
     plan = _mx_plan((a_dtype, b_dtype), out_dtype, sizes, xcd_swizzle)
     if batch == 1 and strides.plain:
-        preshuffle_launcher(plan, waves_per_eu)(C, A, B, scale_a, scale_b, C, M, N, stream)
+        preshuffle_launcher(plan, _occupancy(waves_per_eu))(
+            C, A, B, scale_a, scale_b, C, M, N, stream
+        )
         return
     found = strides.resolved(plan, M, batch)
     found.check(plan, (C, A, B, scale_a, scale_b), M, batch)
     if M and batch:
-        launcher = batched_launcher(plan, waves_per_eu)
+        launcher = batched_launcher(plan, _occupancy(waves_per_eu))
         apart = Distances(
             batch, found.a_row, found.a_batch, found.sca_row, found.sca_batch, found.c_row,
             found.c_batch,
         )  # fmt: skip
         launcher(C, A, B, scale_a, scale_b, M, apart, stream)
+
+
+def _occupancy(value: Any) -> Any:
+    """Return ``waves_per_eu`` as a value that can be kept: a number or two, a text, or None.
+
+    Raises:
+        UserTypeError: It is something else.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (tuple, list)):
+        return tuple(as_integer(bound, "waves_per_eu") for bound in value)
+    return as_integer(value, "waves_per_eu")
 
 
 def _check_preload(preload: object) -> None:
