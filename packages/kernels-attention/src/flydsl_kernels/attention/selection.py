@@ -91,6 +91,11 @@ class FlashPlan:
         return max(self.least, -(-self.d_v // 32) * 32)
 
     @property
+    def uneven(self) -> bool:
+        """Whether some rows of a block see keys that others do not."""
+        return self.left or self.right
+
+    @property
     def byte(self) -> bool:
         """Whether elements have 8 bits."""
         return self.element.startswith("float8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -11,11 +12,13 @@ from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.device.arguments import FlashArguments
 from flydsl_kernels.attention.device.block import own_block, own_lane
 from flydsl_kernels.attention.device.matrix import ELEMENTS, PIECE, UNITS
+from flydsl_kernels.attention.device.nonfinite import any_wave, mend, odd_part, without_odd
 from flydsl_kernels.attention.device.rows import buffer_rows, head_rows, within
 from flydsl_kernels.attention.device.scores import (
     adjusted,
     head_scale,
     own_rows,
+    uneven_spans,
     visible,
 )
 from flydsl_kernels.attention.device.softmax import (
@@ -34,7 +37,7 @@ from flydsl_kernels.attention.device.streams import (
     value_loads,
 )
 from flydsl_kernels.attention.device.tiles import own_tiles
-from flydsl_kernels.attention.device.weave import first_operands, woven
+from flydsl_kernels.attention.device.weave import first_operands, part_values, woven
 from flydsl_kernels.attention.problem import FlashProblem
 from flydsl_kernels.attention.selection import CUT, FlashPlan, select_flash
 from flydsl_rocdl.expr.access import amd_facts
@@ -179,30 +182,63 @@ def accumulate(tiles: Any, state: list[Any], scores: tuple[Any, Any]) -> list[An
 
 @flyc.jit
 def passes(
-    tiles: Any, queries: Any, carried: tuple[Any, Any], span: Any, rows: list[Any], masked: bool
-) -> tuple[Any, Any]:
-    """Return (state, share) after the tiles from span[0] to span[1].
+    tiles: Any, queries: Any, carried: tuple[Any, Any, Any], span: Any, rows: list[Any],
+    masked: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Return (state, share, flag) after the tiles from span[0] to span[1].
 
-    The tile at the start is in the registers `share`; that at the end will be.
+    The tile at the start is in the registers `share`; that at the end will be. The flag says
+    whether values of the wave's share were cleaned.
     """
-    state, share = carried
+    state, share, flag = carried
     plan = tiles.plan
     for first in range(span[0], span[1], plan.tile):
         fx.rocdl.lds_barrier()
-        tiles.store(share)
+        if fx.const_expr(masked and plan.uneven):
+            flag = tiles.store(share, flag)
+        else:
+            tiles.store(share)
         fx.rocdl.lds_barrier()
         share = tiles.load(first + plan.tile, first + plan.tile)
         found, scale = seen_scores(tiles, scores_of(tiles, queries), first, rows, masked)
         state = raised(state, tops_of(found), scale, plan)
         state = accumulate(tiles, state, (found, scale))
-    return state, share
+    return state, share, flag
+
+
+@flyc.jit
+def clean_part(tiles: Any, values: list[Any], cursor: Any, half: int, flag: Any) -> Any:
+    """Return (operands of the values of a part without what is not finite, 1 if there was any).
+
+    All waves have the same operands. Matrix instructions look at them: operands that no vector
+    instruction takes can be in accumulation registers, here and in the other loops.
+
+    Args:
+        tiles: The tiles.
+        values: The operands.
+        cursor: The cursor of the tile.
+        half: Which part of it.
+        flag: What is returned if there is nothing.
+    """
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    nothing = fx.Vector.filled((8,), 0.0, ELEMENTS[plan.element])
+    found = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
+    for operand in values:
+        found = unit.multiply(operand, nothing, found)
+    total = found.reduce("add")
+    if fx.rocdl.ballot(fx.Int64, total != total) != 0:  # noqa: PLR0124  (NaN)
+        values, flag = without_odd(part_values(tiles, cursor, half), plan.element), fx.Int32(1)
+        # The second part's values make room for later ones.
+        fx.rocdl.lds_barrier()
+    return values, flag
 
 
 def pass_ahead(
-    tiles: Any, queries: Any, carried: tuple[Any, Any], first: Any, rows: list[Any], masked: bool
-) -> tuple[Any, Any]:
+    tiles: Any, queries: Any, carried: tuple[Any, Any, Any], first: Any, rows: list[Any],
+    masked: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return what `first_scores` does after the tile that starts at key `first`."""
-    (state, scores, tops, operands), cursor = carried
+    (state, scores, tops, operands), cursor, flag = carried
     plan, unit = tiles.plan, UNITS[tiles.plan.unit]
     for half in fx.range_constexpr(2):
         fx.rocdl.pipeline().wait(1)
@@ -211,15 +247,19 @@ def pass_ahead(
         if masked or plan.bias or plan.alibi:
             tops = tops_of(found)
         state = raised(state, tops, scale, plan)
+        if masked and plan.uneven:
+            values, flag = clean_part(tiles, operands[1], cursor, half, flag)
+            operands = (operands[0], values)
         place = (first, cursor, half, operands)
         state, scores, tops, operands = woven(tiles, state, (found, scale), queries, place)
-    return (state, scores, tops, operands), cursor.moved(tiles)
+    return (state, scores, tops, operands), cursor.moved(tiles), flag
 
 
 @flyc.jit
 def passes_ahead(
-    tiles: Any, queries: Any, carried: tuple[Any, Any], span: Any, rows: list[Any], masked: bool
-) -> tuple[Any, Any]:
+    tiles: Any, queries: Any, carried: tuple[Any, Any, Any], span: Any, rows: list[Any],
+    masked: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return what `first_scores` does after the tiles from span[0] to span[1].
 
     The scores of the next half of a tile are made beside the softmax of the one before. Loads into
@@ -238,10 +278,11 @@ def passes_ahead(
 
 
 @flyc.jit
-def first_scores(tiles: Any, queries: Any, state: list[Any]) -> tuple[Any, Any]:
+def first_scores(tiles: Any, queries: Any, state: list[Any]) -> tuple[Any, Any, Any]:
     """Return what `passes_ahead` carries before the first tile.
 
-    That is ((state proper, scores of its first half, their maxima, operands), cursor).
+    That is ((state proper, scores of its first half, their maxima, operands), cursor, flag). The
+    flag says whether values among the operands were cleaned.
     """
     begin, pipe, plan = tiles.block.begin, fx.rocdl.pipeline(), tiles.plan
     cursor = first_cursor(tiles)
@@ -258,7 +299,8 @@ def first_scores(tiles: Any, queries: Any, state: list[Any]) -> tuple[Any, Any]:
     pipe.wait(2)
     rows = UNITS[plan.unit].rows
     scores = scores_of(tiles, queries, lambda row, piece: read_keys(tiles, turn, row, piece), rows)
-    return (state, scores, tops_of(scores), first_operands(tiles, cursor)), cursor
+    operands = first_operands(tiles, cursor)
+    return (state, scores, tops_of(scores), operands), cursor, fx.Int32(0)
 
 
 @flyc.jit
@@ -308,6 +350,35 @@ def store_row(tiles: Any, start: Any, parts: list[Any], width: int) -> None:
                 (start + place).store(piece)
 
 
+@flyc.jit
+def mend_rows(tiles: Any, flag: Any) -> None:
+    """Add what rows see of values that are not finite in tiles which some rows see in part.
+
+    The lane has written its rows. Nothing is kept for this in registers of the loops: it is rare.
+
+    Args:
+        tiles: The tiles.
+        flag: Whether values that the wave has taken, or its share of those, were cleaned.
+    """
+    a, plan, unit = tiles.a, tiles.plan, UNITS[tiles.plan.unit]
+    if fx.const_expr(not plan.ahead):
+        flag = any_wave(tiles.lds_v, flag, tiles.lane.wave, plan.waves)
+    if flag != 0:
+        lane = fx.rocdl.lane_id()
+        place = replace(tiles.lane, column=lane % unit.rows, half=lane // unit.rows)
+        tiles = replace(tiles, lane=place)
+        block = tiles.block
+        target = head_rows(a.o, block.out, block.base_q, block.head, plan.d_v)
+        for row in own_rows(tiles):
+            if row.number < block.length_q:
+                mend(
+                    uneven_spans(tiles, row),
+                    (tiles.lane.half * unit.group, plan.d_v, 2 * unit.group, unit.group),
+                    lambda key, element: odd_part(tiles.value_at(key, element), plan.element),
+                    target.start + row.number.to(fx.Int64) * target.stride,
+                )
+
+
 @flyc.kernel
 def flash_kernel(a: FlashArguments, blocks: fx.Int32, plan: fx.Constexpr[FlashPlan]) -> None:
     """O = softmax(scale Q Kᵀ) V for the rows of a workgroup."""
@@ -328,7 +399,8 @@ def flash_kernel(a: FlashArguments, blocks: fx.Int32, plan: fx.Constexpr[FlashPl
         if fx.const_expr(plan.ahead):
             run, carried = passes_ahead, first_scores(tiles, queries, state)
         else:
-            run, carried = passes, (state, tiles.load(block.begin, block.begin))
+            share = tiles.load(block.begin, block.begin)
+            run, carried = passes, (state, share, fx.Int32(0))
         if fx.const_expr(plan.left):
             span = (block.begin, block.whole_begin)
             carried = run(tiles, queries, carried, span, rows, True)
@@ -339,6 +411,8 @@ def flash_kernel(a: FlashArguments, blocks: fx.Int32, plan: fx.Constexpr[FlashPl
         state = carried[0][0] if fx.const_expr(plan.ahead) else carried[0]
         for row, found in zip(rows, state, strict=True):
             finish(tiles, row, found)
+        if fx.const_expr(plan.uneven):
+            mend_rows(tiles, carried[-1])
 
 
 @flyc.jit

@@ -9,7 +9,7 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl_kernels.attention.device.matrix import UNITS
 
-__all__ = ["Row", "adjusted", "head_scale", "own_rows", "seen", "visible"]
+__all__ = ["Row", "adjusted", "head_scale", "own_rows", "seen", "uneven_spans", "visible"]
 
 
 _LOG2_E = 1.0 / math.log(2.0)
@@ -98,10 +98,28 @@ def adjusted(tiles: Any, scores: Any, first: Any, row: Row, scale: Any) -> Any:
 
 def seen(key: int, first: Any, row: Row) -> Any:
     """Return whether a row sees a key, counted from `first`."""
-    there = key <= row.high - first
+    if row.low is None:
+        return key <= row.high - first
+    # One comparison for both sides.
+    after = (key - (row.low - first)).bitcast(fx.Uint32)
+    return after < fx.max(row.high - row.low + 1, 0).bitcast(fx.Uint32)
+
+
+def uneven_spans(tiles: Any, row: Row) -> list[tuple[Any, Any]]:
+    """Return which keys a row sees in tiles that some rows of the workgroup see in part.
+
+    Limits are those of tiles or beyond: each is at most the rows of a workgroup and a tile from
+    what the row itself sees.
+    """
+    plan, block = tiles.plan, tiles.block
+    most = plan.waves * plan.columns * UNITS[plan.unit].rows + plan.tile
+    low = block.begin if plan.splits > 1 else fx.Int32(0)
     if row.low is not None:
-        there = there & (key >= row.low - first)
-    return there
+        low = fx.max(row.low, low)
+    spans = [(fx.max(low, row.high + 1 - most), row.high + 1)]
+    if row.low is not None:
+        spans.append((low, fx.min(low + most, row.high + 1)))
+    return spans
 
 
 def visible(tiles: Any, scores: Any, first: Any, row: Row) -> Any:

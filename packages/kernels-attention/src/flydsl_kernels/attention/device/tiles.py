@@ -18,6 +18,7 @@ from flydsl.expr.storage import ArrayType
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.device.block import Block, Lane
 from flydsl_kernels.attention.device.matrix import ELEMENTS, UNITS, load_pieces
+from flydsl_kernels.attention.device.nonfinite import cleaned
 from flydsl_kernels.attention.device.rows import (
     NOWHERE,
     Source,
@@ -71,11 +72,11 @@ class Tiles:
         """Load the thread's share of the tile of K that starts at a key, and of that of V."""
         return [*self.load_keys(keys), *self.load_values(values)]
 
-    def store(self, share: list[Any]) -> None:
-        """Store what `load` returned to LDS."""
+    def store(self, share: list[Any], flag: Any = None) -> Any:
+        """Store what `load` returned to LDS; `flag` as of `store_values`."""
         count = self.key_steps
         self.store_keys(share[:count])
-        self.store_values(share[count:])
+        return self.store_values(share[count:], flag)
 
     def reach(
         self, source: Source, first: Any, row: Any, moved: Any = None
@@ -235,21 +236,50 @@ class Tiles:
             )
         return out
 
-    def store_values(self, share: list[Any]) -> None:
-        """Transpose the thread's rows of a tile of V and store them to LDS."""
+    def store_values(self, share: list[Any], flag: Any = None) -> Any:
+        """Transpose the thread's rows of a tile of V and store them to LDS.
+
+        Args:
+            share: What `load_values` returned.
+            flag: None, or a number: then what is not finite is stored as zero, and 1
+                returned if the wave had any.
+
+        Returns:
+            The flag.
+        """
         width, plan = self.value_width, self.plan
-        per_step = width if plan.vectorised else 4
-        for step in fx.range_constexpr(self.value_steps):
+        places = [(step, element) for step in range(self.value_steps) for element in range(width)]
+        kept: list[Any] = []
+        if flag is not None:
+            turned = [self.turned(share, *place) for place in places]
+            lanes = UNITS[plan.unit].lanes
+            kept, flag = cleaned(turned, plan.element, flag, lanes)
+        for step, element in places:
             piece, chunk, half, column = self.value_place(step)
-            rows = share[per_step * step : per_step * (step + 1)]
-            for element in fx.range_constexpr(width):
-                row = column * width + element
-                number = (piece * 2 + chunk) ^ self.value_swizzle(row)
-                place = row * plan.tile + number * _CHUNK + half * 4
-                turned = rows[element] if plan.vectorised else None
-                if turned is None:
-                    turned = fx.Vector.from_elements([r[element] for r in rows])
-                (self.lds_v + place).store(turned)
+            row = column * width + element
+            number = (piece * 2 + chunk) ^ self.value_swizzle(row)
+            place = row * plan.tile + number * _CHUNK + half * 4
+            found = kept[step * width + element] if kept else self.turned(share, step, element)
+            (self.lds_v + place).store(found)
+        return flag
+
+    def turned(self, share: list[Any], step: int, element: int) -> Any:
+        """Return four keys of an element of a step of what `load_values` returned."""
+        if self.plan.vectorised:
+            return share[self.value_width * step + element]
+        return fx.Vector.from_elements([row[element] for row in share[4 * step : 4 * step + 4]])
+
+    def value_at(self, key: Any, element: Any) -> Any:
+        """Return an element of the value of a key that a row of the workgroup sees."""
+        source, plan, block = self.values, self.plan, self.block
+        if not plan.page:
+            return (source.start + (key.to(fx.Int64) * source.stride + element)).load()
+        page, inside = self.a.pages[block.sequence, key // plan.page], key % plan.page
+        start = source.start + page.to(fx.Int64) * source.page
+        if not plan.vectorised:
+            return (start + (inside.to(fx.Int64) * source.stride + element)).load()
+        chunk = (inside // _CHUNK).to(fx.Int64) * source.step
+        return (start + (chunk + element * source.stride + inside % _CHUNK)).load()
 
     def value_piece(self, row: int, piece: int) -> Any:
         """Return the operand of the elements of v from `row` on, for a piece of the keys."""

@@ -21,7 +21,7 @@ from flydsl_kernels.attention.device.softmax import narrow_pair, power, summed
 from flydsl_kernels.attention.device.streams import Cursor, loads, read_keys, read_values
 from flydsl_rocdl.kernels.scheduling import spread
 
-__all__ = ["Operands", "first_operands", "woven"]
+__all__ = ["Operands", "first_operands", "part_values", "woven"]
 __flydsl_internal__ = True
 """Runs as it is written: everything here is decided while tracing."""
 
@@ -203,11 +203,17 @@ def first_operands(tiles: Any, cursor: Cursor) -> Operands:
     keys = [
         read_keys(tiles, cursor.turn, unit.rows, piece) for piece in range(plan.wide_qk // PIECE)
     ]
-    values = [
-        read_values(tiles, cursor.turn, number * unit.rows, piece)
-        for piece in range(unit.rows // PIECE) for number in range(plan.wide_v // unit.rows)
+    return keys, part_values(tiles, cursor, 0)
+
+
+def part_values(tiles: Any, cursor: Cursor, half: int) -> list[Any]:
+    """Return the operands of the values of a part of the tile at hand."""
+    plan, unit = tiles.plan, UNITS[tiles.plan.unit]
+    depth = unit.rows // PIECE
+    return [
+        read_values(tiles, cursor.turn, number * unit.rows, half * depth + piece)
+        for piece in range(depth) for number in range(plan.wide_v // unit.rows)
     ]  # fmt: skip
-    return keys, values
 
 
 def _steps(weave: Weave) -> tuple[list[Any], list[int], int]:
