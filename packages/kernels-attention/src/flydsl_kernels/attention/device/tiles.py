@@ -17,6 +17,7 @@ import flydsl.expr as fx
 from flydsl.expr.storage import ArrayType
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.device.block import Block, Lane
+from flydsl_kernels.attention.device.caches import known_page
 from flydsl_kernels.attention.device.matrix import ELEMENTS, UNITS, load_pieces
 from flydsl_kernels.attention.device.nonfinite import cleaned
 from flydsl_kernels.attention.device.rows import (
@@ -275,6 +276,7 @@ class Tiles:
         if not plan.page:
             return (source.start + (key.to(fx.Int64) * source.stride + element)).load()
         page, inside = self.a.pages[block.sequence, key // plan.page], key % plan.page
+        page = known_page(page, self.a.k)
         start = source.start + page.to(fx.Int64) * source.page
         if not plan.vectorised:
             return (start + (inside.to(fx.Int64) * source.stride + element)).load()
