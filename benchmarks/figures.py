@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Figure", "add_json", "show"]
+__all__ = ["Figure", "add_json", "of_kernel", "show", "shown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,30 @@ class Figure:
             found["peer"] = self.peer
             found["ratio"] = self.value / self.peer if self.peer else None
         return json.dumps(found)
+
+
+def of_kernel(kernel: str, figures: Mapping[str, Any], units: Mapping[str, str]) -> list[Figure]:
+    """Return the numbers of a kernel that there are, with the reference's where there are some.
+
+    Args:
+        kernel: The kernel.
+        figures: Numbers by their names; the reference's are called ``reference`` and the name.
+        units: Which numbers, with their units.
+    """
+    return [
+        Figure(f"{kernel}: {key}", value, unit, figures.get(f"reference {key}"))
+        for key, unit in units.items()
+        if (value := figures.get(key)) is not None
+    ]
+
+
+def shown(figures: Mapping[str, object]) -> str:
+    """Return numbers that there are as a line of text."""
+    return ", ".join(
+        f"{name} {value:.3f}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in figures.items()
+        if value is not None
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

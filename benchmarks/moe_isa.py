@@ -18,7 +18,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from figures import Figure, add_json, show
+from figures import add_json, of_kernel, show, shown
 
 import flydsl.compiler as flyc
 from flydsl.config import scope
@@ -133,9 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if target != "gfx942" or FORMATS[numbers].family == "mfma":
                 for name in ("gemm1", "gemm2"):
                     figures = measure(name, numbers, target, options.unit, options.repeats)
-                    known = {k: v for k, v in figures.items() if v is not None}
-                    text = ", ".join(f"{k} {_shown(v)}" for k, v in known.items())
-                    show(_lines(f"{name} {numbers} {target}", known), options.json, text)
+                    found = of_kernel(f"{name} {numbers} {target}", figures, UNITS)
+                    show(found, options.json, shown(figures))
     return 0
 
 
@@ -148,19 +147,6 @@ UNITS = {
     "mfma share": "ratio",
     "mca share": "ratio",
 }
-
-
-def _lines(kernel: str, figures: dict[str, object]) -> list[Figure]:
-    """Return the numbers of a kernel, with the reference's where there are some."""
-    return [
-        Figure(f"{kernel}: {key}", figures[key], unit, figures.get(f"reference {key}"))
-        for key, unit in UNITS.items()
-        if key in figures
-    ]
-
-
-def _shown(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

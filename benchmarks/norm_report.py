@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import ml_dtypes
 import numpy as np
-from figures import Figure, add_json, show
+from figures import add_json, of_kernel, show, shown
 
 import flydsl_emu
 from flydsl.config import scope
@@ -122,8 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for target in options.target or ("gfx942", "gfx950"):
         for name in OPERATIONS:
             figures = measure(name, target, options.rows)
-            text = ", ".join(f"{k} {_shown(v)}" for k, v in figures.items() if v is not None)
-            show(_lines(f"{name} {target}", figures), options.json, text)
+            show(of_kernel(f"{name} {target}", figures, UNITS), options.json, shown(figures))
     return 0
 
 
@@ -137,18 +136,6 @@ UNITS = {
     "valu per element": "instructions",
     "instructions per element": "instructions",
 }
-
-
-def _lines(kernel: str, figures: dict[str, object]) -> list[Figure]:
-    """Return the numbers of a kernel, with the reference's where there are some."""
-    return [
-        Figure(f"{kernel}: {key}", figures[key], unit, figures.get(f"reference {key}"))
-        for key, unit in UNITS.items()
-    ]
-
-
-def _shown(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

@@ -145,5 +145,5 @@ def test_a_gradient_that_there_is_not_is_refused_when_it_is_asked_for():
     weights, ids = topk_gating(logits, 2)
     with torch.no_grad():
         assert torch.equal(topk_gating(logits, 2)[1], ids)
-    with pytest.raises(RuntimeError, match="backward through flydsl_moe.topk_gating"):
+    with pytest.raises(RuntimeError, match=r"flydsl_moe\.topk_gating\.default"):
         weights.sum().backward()

@@ -20,6 +20,7 @@ from flydsl_rocdl.devlib.double_double import (
     total,
 )
 from flydsl_rocdl.devlib.source import Code, V
+from flydsl_rocdl.devlib.special_cases import circular, if_finite, odd_circular
 
 __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 
@@ -28,6 +29,8 @@ _NAN = float("nan")
 _PI_2 = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 """pi/2 as three doubles."""
 _TWO_OVER_PI = 0.6366197723675814
+_TINY = 2.0**-28
+"""Below it a sine or tangent is its argument."""
 _BITS = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d192"
     "1cfe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05"
@@ -148,26 +151,20 @@ def _sin_cos(c: Code, r: Pair) -> tuple[Pair, Pair]:
     return sine, quick_sum(first.hi, first.lo + low)
 
 
-def _circular(c: Code, shift: int) -> V:
+def sin(c: Code) -> V:
+    """Sine of any finite argument."""
     (x,) = c.arguments
     r, k = _reduced(c, x)
     sine, cosine = _sin_cos(c, r)
-    quadrant = k + shift
-    out = (quadrant & 1).eq(0).where(sine.rounded(), cosine.rounded())
-    out = (quadrant & 2).eq(0).where(out, -out)
-    if shift == 0:  # keeps the sign of zero, and tiny arguments
-        out = (c.abs(x) < 2.0**-28).where(x, out)
-    return (c.abs(x) < _INF).where(out, _NAN)
-
-
-def sin(c: Code) -> V:
-    """Sine of any finite argument."""
-    return _circular(c, 0)
+    return odd_circular(c, circular((sine.rounded(), cosine.rounded()), k), _TINY)
 
 
 def cos(c: Code) -> V:
     """Cosine of any finite argument."""
-    return _circular(c, 1)
+    (x,) = c.arguments
+    r, k = _reduced(c, x)
+    sine, cosine = _sin_cos(c, r)
+    return if_finite(c, circular((sine.rounded(), cosine.rounded()), k + 1))
 
 
 def tan(c: Code) -> V:
@@ -177,8 +174,7 @@ def tan(c: Code) -> V:
     sine, cosine = _sin_cos(c, r)
     even = (k & 1).eq(0)
     out = ratio(sine.where(even, -cosine), cosine.where(even, sine)).rounded()
-    out = (c.abs(x) < 2.0**-28).where(x, out)
-    return (c.abs(x) < _INF).where(out, _NAN)
+    return odd_circular(c, out, _TINY)
 
 
 def _angle(c: Code, y: V, x: V) -> Pair:
@@ -255,7 +251,7 @@ def asin(c: Code) -> V:
     (x,) = c.arguments
     far, s = _asin_parts(c, x)
     out = (constant(c, *_PI_2[:2]) - s.scaled(2.0)).where(far, s).rounded()
-    out = (c.abs(x) < 2.0**-28).where(x, c.copysign(out, x))
+    out = (c.abs(x) < _TINY).where(x, c.copysign(out, x))
     return (c.abs(x) <= 1.0).where(out, _NAN)
 
 

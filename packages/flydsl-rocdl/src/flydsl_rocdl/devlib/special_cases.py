@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from flydsl_rocdl.devlib.source import Code, V
 
-__all__ = ["power_cases"]
+__all__ = ["circular", "if_finite", "odd_circular", "power_cases"]
 
 _INF = float("inf")
 _NAN = float("nan")
 _BITS = {"float": "i32", "double": "i64"}
+
+
+def circular(values: tuple[V, V], quadrant: V) -> V:
+    """Return the sine of an angle.
+
+    Args:
+        values: Sine and cosine of the angle without its quarter turns.
+        quadrant: How many those are; one more gives the cosine.
+    """
+    sine, cosine = values
+    out = (quadrant & 1).eq(0).where(sine, cosine)
+    return (quadrant & 2).eq(0).where(out, -out)
+
+
+def odd_circular(c: Code, out: V, tiny: float) -> V:
+    """Return an odd function as `if_finite`, arguments below `tiny` as they are, zeros too."""
+    (x,) = c.arguments
+    return if_finite(c, (c.abs(x) < tiny).where(x, out))
+
+
+def if_finite(c: Code, out: V) -> V:
+    """Return a number where the function's argument is finite, else NaN."""
+    (x,) = c.arguments
+    return (c.abs(x) < _INF).where(out, _NAN)
 
 
 def power_cases(c: Code, magnitude: V, out: V) -> V:

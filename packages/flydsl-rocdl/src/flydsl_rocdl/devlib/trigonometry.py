@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 
 from flydsl_rocdl.devlib.source import Code, V
+from flydsl_rocdl.devlib.special_cases import circular, if_finite, odd_circular
 
 __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 
@@ -30,6 +31,8 @@ _ASIN = (
     0.023634993550313076, 0.010491491616366339, 0.031085677276078114,
 )  # fmt: skip
 _TWO_OVER_PI = 0.6366197723675814
+_TINY = 1e-20
+"""Below it a sine or tangent is its argument."""
 _PIO2_HIGH, _PIO2_LOW = 1.5707963267948966, 6.123233995736766e-17
 _TWO_OVER_PI_BITS = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
 """The first 256 bits of 2/pi after the binary point."""
@@ -106,26 +109,20 @@ def _sin_cos(c: Code, r: V) -> tuple[V, V]:
     return sine, cosine
 
 
-def _circular(c: Code, shift: int) -> V:
+def sin(c: Code) -> V:
+    """Sine of any finite argument."""
     (x,) = c.arguments
     r, k = _reduce(c, x)
     sine, cosine = _sin_cos(c, r)
-    quadrant = k + shift
-    out = (quadrant & 1).eq(0).where(sine, cosine)
-    out = (quadrant & 2).eq(0).where(out, -out)
-    if shift == 0:  # keeps the sign of zero, and tiny arguments
-        out = (c.abs(x) < 1e-20).where(x, out)
-    return (c.abs(x) < _INF).where(out, _NAN)
-
-
-def sin(c: Code) -> V:
-    """Sine of any finite argument."""
-    return _circular(c, 0)
+    return odd_circular(c, circular((sine, cosine), k), _TINY)
 
 
 def cos(c: Code) -> V:
     """Cosine of any finite argument."""
-    return _circular(c, 1)
+    (x,) = c.arguments
+    r, k = _reduce(c, x)
+    sine, cosine = _sin_cos(c, r)
+    return if_finite(c, circular((sine, cosine), k + 1))
 
 
 def tan(c: Code) -> V:
@@ -135,8 +132,7 @@ def tan(c: Code) -> V:
     sine, cosine = _sin_cos(c, r)
     even = (k & 1).eq(0)
     out = even.where(sine, -cosine) / even.where(cosine, sine)
-    out = (c.abs(x) < 1e-20).where(x, out)
-    return (c.abs(x) < _INF).where(out, _NAN)
+    return odd_circular(c, out, _TINY)
 
 
 def _atan_positive(c: Code, y: V, x: V) -> V:
