@@ -30,7 +30,7 @@ def name_of(arch, kind):
     return fp8(arch) if kind == "fp8" else kind
 
 
-def run(arch, kind, extents, parts=8, order="16x16", **options):
+def run(arch, kind, extents, parts=8, order="16x16", gaps=(3, 5, 0), **options):
     """Multiply an A with gaps between its rows by weights, check the result, and return it."""
     random = np.random.default_rng()
     name = name_of(arch, kind)
@@ -38,7 +38,7 @@ def run(arch, kind, extents, parts=8, order="16x16", **options):
     a, b = operand(random, (m, k), name), operand(random, (n, k), name)
     out = options.setdefault("out_dtype", "float32")
     with config.scope(FLYDSL_TARGET=arch):
-        got = gemm(padded(a), preshuffle_b(b, layout=order), **options)
+        got = gemm(padded(a, gaps), preshuffle_b(b, layout=order), **options)
     check(got, *product(a, b.astype(np.float64).T, After(), out, parts))
     return got
 
@@ -181,7 +181,8 @@ def tiles():
 def one_tile(arch, tile, row):
     chosen = GemmConfig(*tile[:2], row // 2, *tile[2:])
     with flydsl_emu.collect() as reports:
-        run(arch, "bfloat16", (tile[0] + 3, tile[1] + 16, row + 32), config=chosen)
+        extents = tile[0] + 3, tile[1] + 16, row + 32
+        run(arch, "bfloat16", extents, config=chosen, gaps=(8, 8, 0))
     report = reports[0]
     problem = GemmProblem(999, 992, 992, b=Operand(order="16x16"), out_dtype="float32")
     (predicted,) = {

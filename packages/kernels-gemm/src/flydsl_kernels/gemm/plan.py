@@ -9,7 +9,15 @@ from types import MappingProxyType
 from flydsl.ext.arguments import check_fields
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
 
-__all__ = ["WEIGHTS", "EpiloguePlan", "GemmConfig", "GemmPlan", "OperandPlan", "WeightOrder"]
+__all__ = [
+    "WEIGHTS",
+    "EpiloguePlan",
+    "GemmConfig",
+    "GemmPlan",
+    "OperandPlan",
+    "WeightOrder",
+    "steps_early",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,11 @@ class GemmConfig:
     def waves(self) -> int:
         """Waves of a workgroup."""
         return self.waves_m * self.waves_n
+
+
+def steps_early(tiles_m: int) -> int:
+    """Return how many steps A is read from LDS before its products, of so many tiles each."""
+    return max(1, 4 // tiles_m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +253,11 @@ class GemmPlan:
     def lds_bytes(self) -> int:
         """Bytes of LDS: two tiles of each operand."""
         return 2 * (self.a.pieces + self.b.pieces) * PIECE
+
+    @property
+    def early(self) -> int:
+        """Steps that A is read from LDS before its products, by weights in registers."""
+        return steps_early(self.tiles_m)
 
     @property
     def tiles_m(self) -> int:

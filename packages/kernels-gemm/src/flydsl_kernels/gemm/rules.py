@@ -10,7 +10,14 @@ from flydsl.errors import ConfigError
 from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.formats import FORMATS, OUTPUTS
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore, core_for
-from flydsl_kernels.gemm.plan import WEIGHTS, EpiloguePlan, GemmConfig, GemmPlan, OperandPlan
+from flydsl_kernels.gemm.plan import (
+    WEIGHTS,
+    EpiloguePlan,
+    GemmConfig,
+    GemmPlan,
+    OperandPlan,
+    steps_early,
+)
 from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
 from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.arch.memory import lds_transposes
@@ -289,12 +296,12 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
         if not (config.direct and operand.k_major)
     )
     if problem.b.order:
-        # All of a wave's weights of a tile; of A, those of the step in use and of the next one, or
-        # more where there are many and products wait for what is unpacked.
+        # All of a wave's weights of a tile; of A, those of the step in use and of the next ones,
+        # and where all lanes hold all k of one more, as compiled kernels have it.
         steps = config.tile_k * size // core.step_bytes
         held = tiles_n * steps * core.reads * 4 * problem.b_bits // (8 * size)
         unpacked = tiles_n * core.reads * 4 if problem.unpacking else 0
-        ahead = 4 if problem.unpacking and steps > 8 else min(2, steps)
+        ahead = min(steps, 1 + steps_early(tiles_m) + (core.groups == 1))
         fragments = tiles_m * ahead * core.reads * 4 + held + unpacked
     blocks = sums if problem.scaling.a == "block" else 0
     return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD

@@ -67,7 +67,7 @@ def product(plan: GemmPlan, a: Operand, b: Operand, wave: Wave, buffer: Any, acc
     core = plan.core
     out = [list(row) for row in acc]
     for step in range(plan.a.row_bytes // core.step_bytes):
-        rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
+        rows = rows_of(plan, a, wave, step, buffer)
         columns = [
             fragment(core, b, wave.column + j * 16, step, buffer + plan.a.pieces)
             for j in range(plan.tiles_n)
@@ -101,17 +101,23 @@ def weighted(
     out = [list(row) for row in acc]
     at = place_of(blocks, following)
     renewed: list[Any] = []
+    rows = [rows_of(plan, a, wave, step, buffer) for step in range(min(plan.early, blocks.steps))]
     for step in range(blocks.steps):
-        rows = [fragment(core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
+        if step + plan.early < blocks.steps:
+            rows.append(rows_of(plan, a, wave, step + plan.early, buffer))
         own = held[step * each : (step + 1) * each]
         columns = [split_up(core, blocks.pieces(own, n)) for n in range(0, each, core.reads)]
-        multiply_all(core, rows, columns, out)
+        multiply_all(core, rows[step], columns, out)
         renewed += load_step(blocks, at, step)
-        # Loads stay in front of the next step's products, which cover their latency; so does what
-        # is unpacked, of which else all steps' would be in registers.
-        crossing = ("salu", "ds") if blocks.unpacking else ("valu", "salu", "ds")
-        fx.rocdl.sched_barrier(*crossing)
+        # Loads stay in front of the next step's products, which cover their latency. So do reads of
+        # A, and what is unpacked, of which else all steps' would be in registers.
+        fx.rocdl.sched_barrier(*(("salu",) if blocks.unpacking else ("valu", "salu")))
     return out, renewed
+
+
+def rows_of(plan: GemmPlan, a: Operand, wave: Wave, step: int, buffer: Any) -> list[Any]:
+    """Read a lane's operands of A of one step: for each tile, one for each instruction."""
+    return [fragment(plan.core, a, wave.row + i * 16, step, buffer) for i in range(plan.tiles_m)]
 
 
 def multiply_all(core: Any, rows: list[Any], columns: list[Any], out: list[list[Any]]) -> None:
