@@ -8,7 +8,7 @@ result is laid out as the second one's operand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flydsl.errors import ConfigError
 from flydsl_kernels.attention.rotary import CACHE_LAYOUTS, LIMITS
@@ -131,6 +131,9 @@ class DecodePlan:
         piece: Elements of a key that a lane loads at once: 8 or 16.
         width: Of values with contiguous elements: those of a key that a lane has.
         turns: Of those: keys of which a lane loads one, all lanes' elements for the others too.
+        shares: Shares of the elements of values that are loaded one after the other; one share is
+            loaded together with keys.
+        key_shares: Shares of the elements of keys likewise.
     """
 
     problem: DecodeProblem
@@ -141,6 +144,18 @@ class DecodePlan:
     piece: int
     width: int
     turns: int = 1
+    shares: int = 1
+    key_shares: int = 1
+
+    @property
+    def loads(self) -> int:
+        """Loads of a lane of the values of a key, or of neighbouring keys."""
+        return self.tiles // self.width if self.problem.layout == "linear" else self.tiles
+
+    def share(self, number: int) -> range:
+        """Return which of these loads belong to a share."""
+        size = -(-self.loads // self.shares)
+        return range(number * size, min((number + 1) * size, self.loads))
 
     @property
     def rows(self) -> int:
@@ -205,24 +220,53 @@ def select_decode(problem: DecodeProblem, facts: ArchFacts) -> DecodePlan:
     unit = decode_unit(facts)
     parts, most = wave_parts(unit), MOST_COLUMNS
     if parts == 2:
-        most = min(most, max(1, _RESULTS * 2 // problem.d_v))
+        results = _RESULTS // 2 if unit == "wmma-1250" else _RESULTS
+        most = min(most, max(1, results * 2 // problem.d_v))
     tiles = -(-problem.group * problem.queries // ROWS)
     blocks = -(-tiles // most)
     columns = -(-tiles // blocks)
     turned = problem.byte and problem.layout != "linear"
     span = 16 if turned else least_span(unit)
     piece = 16 if problem.byte and problem.d_qk % (16 * parts) == 0 else 8
-    width, turns = _value_loads(problem)
-    return DecodePlan(problem, unit, span, columns, blocks, piece, width, turns)
+    crowded = unit == "wmma-1250" and problem.d_v * (1 if problem.byte else 2) > 256
+    width, turns = _value_loads(problem, 2 if crowded else 1)
+    plan = DecodePlan(problem, unit, span, columns, blocks, piece, width, turns)
+    if parts == 4:
+        return plan
+    keys = span * problem.d_qk * (1 if problem.byte else 2) // 64
+    return replace(plan, shares=_shares(plan), key_shares=2 if keys > 64 else 1)
 
 
-def _value_loads(problem: DecodeProblem) -> tuple[int, int]:
+def _shares(plan: DecodePlan) -> int:
+    """Return in how many shares values are loaded where waves have 32 lanes.
+
+    A lane has 256 registers. Few do where loads have less than 128 bits, each of which takes a
+    register or more; where halves of the wave exchange operands made of bytes; and where results
+    and values together would fill them.
+    """
+    size = 1 if plan.problem.byte else 2
+    linear = plan.problem.layout == "linear"
+    if linear and plan.width * plan.turns * size < 16:
+        return plan.loads
+    if not linear and plan.unit == "wmma-11" and plan.problem.cache.startswith("float8"):
+        return 2
+    values = plan.span * plan.problem.d_v * size // 64
+    return min(plan.loads, 4) if plan.columns * plan.tiles * 8 + values > 192 else 1
+
+
+def _value_loads(problem: DecodeProblem, least: int) -> tuple[int, int]:
     """Return (elements of a value that a lane has, keys whose loads lanes share).
 
     A lane of 16 loads 128 bits, whole or for two or four lanes, so that all of them have work. Rows
     that are no multiple of 64 bytes are loaded in smaller pieces.
+
+    Args:
+        problem: The problem.
+        least: Lanes for which a lane loads at least.
     """
     for turns in (1, 2, 4):
+        if turns < least:
+            continue
         width = (16 if problem.byte else 8) // turns
         if problem.d_v % (ROWS * width) == 0:
             return width, turns

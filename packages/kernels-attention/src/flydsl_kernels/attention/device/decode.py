@@ -127,17 +127,31 @@ def raised_rows(state: Any, top: Any, unit: Unit) -> Any:
     return reference, total, parts
 
 
-def _scores(part: Part, queries: Queries, loaded: list[Any]) -> list[list[Any]]:
-    """Return per block of rows the lane's scores of its keys of a step."""
+def _scores(part: Part, queries: Queries, first: Any, loaded: list[Any]) -> list[list[Any]]:
+    """Return per block of rows the lane's scores of its keys of a step.
+
+    Args:
+        part: The wave's part.
+        queries: Operands of the rows.
+        first: First key of the step.
+        loaded: What was loaded of keys; nothing if they have shares.
+    """
     plan, unit = part.pages.plan, UNITS[part.pages.plan.unit]
     zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
     sums = [[zero] * (plan.span // unit.registers) for _ in part.rows]
-    for number, keys in enumerate(key_operands(part.pages, loaded, part.kind)):
-        for column, totals in enumerate(sums):
-            query = queries.operand(column, number)
-            totals[:] = [
-                unit.multiply(key, query, total) for key, total in zip(keys, totals, strict=True)
-            ]
+    number = 0
+    for share in range(plan.key_shares):
+        if plan.key_shares > 1:
+            if share:
+                fx.rocdl.sched_barrier()
+            loaded = load_keys(part.pages, first, share)
+        for keys in key_operands(part.pages, loaded, part.kind):
+            for column, totals in enumerate(sums):
+                query = queries.operand(column, number)
+                totals[:] = [
+                    unit.multiply(key, query, x) for key, x in zip(keys, totals, strict=True)
+                ]
+            number += 1
     return [[x for total in totals for x in total * part.scale] for totals in sums]
 
 
@@ -166,6 +180,14 @@ def _hidden(part: Part, first: Any, partly: Any, scores: Any, values: Any, units
     return scores, values, units
 
 
+@flyc.jit
+def _hidden_share(part: Part, first: Any, partly: Any, values: Any) -> Any:
+    """Return a share of the values as `_hidden` does."""
+    if partly:
+        values = hidden_values(part.pages, values, _within(part, first, part.pages.a.left))
+    return values
+
+
 def step(
     part: Part, queries: Queries, state: list[Any], loaded: Any, first: Any, partly: Any
 ) -> list[Any]:
@@ -175,13 +197,13 @@ def step(
         part: The wave's part.
         queries: Operands of the rows.
         state: Per block of rows: reference, sum, and the blocks of the result.
-        loaded: What was loaded of keys and of values.
+        loaded: What was loaded of keys and of values; nothing where they have shares.
         first: First key of the step.
         partly: Whether some rows do not see all of it.
     """
     plan, a = part.pages.plan, part.pages.a
     unit, units = UNITS[plan.unit], []
-    scores = _scores(part, queries.within(first), loaded[0])
+    scores = _scores(part, queries.within(first), first, loaded[0])
     if plan.problem.token_scales:
         scales, units = (_token_scales(part, x, first) for x in (a.scale_k, a.scale_v))
         scores = [[x * s for x, s in zip(mine, scales, strict=True)] for mine in scores]
@@ -198,10 +220,16 @@ def step(
         narrow = fx.Vector.from_elements(weights).to(part.kind)
         operands.append(operands_of(narrow, part.pages))
         found.append((reference, total, list(parts)))
-    for tile, block in enumerate(value_operands(part.pages, values, part.kind)):
-        for mine, (_, _, parts) in zip(operands, found, strict=True):
-            for value, weight in zip(block, mine, strict=True):
-                parts[tile] = unit.multiply(value, weight, parts[tile])
+    tile = 0
+    for share in range(plan.shares):
+        if plan.shares > 1:
+            values = own_values(part.pages, load_values(part.pages, first, share))
+            values = _hidden_share(part, first, partly, values)
+        for block in value_operands(part.pages, values, part.kind):
+            for mine, (_, _, parts) in zip(operands, found, strict=True):
+                for value, weight in zip(block, mine, strict=True):
+                    parts[tile] = unit.multiply(value, weight, parts[tile])
+            tile += 1
     return found
 
 
@@ -222,9 +250,10 @@ def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wa
     stride = WAVES * plan.step
     if fx.const_expr(plan.shared):
         for first in range(begin, end, stride):
-            loaded = load_keys(pages, first), load_values(pages, first)
+            keys = load_keys(pages, first) if plan.key_shares == 1 else []
+            values = load_values(pages, first) if plan.shares == 1 else []
             partly = (first < low) | (first + plan.step > high)
-            state = step(part, queries, state, loaded, first, partly)
+            state = step(part, queries, state, (keys, values), first, partly)
     else:
         keys = load_keys(pages, begin)
         for first in range(begin, end, stride):

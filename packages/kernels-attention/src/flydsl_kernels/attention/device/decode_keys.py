@@ -109,8 +109,12 @@ def operands_of(values: Any, pages: Pages) -> list[Any]:
     return [joined(part, unit, pages.quarter) for part in parts]
 
 
-def load_keys(pages: Pages, first: Any) -> list[Any]:
-    """Load what the lane has of a step's keys, in the cache's type: per block, its pieces."""
+def load_keys(pages: Pages, first: Any, share: int = 0) -> list[Any]:
+    """Load what the lane has of a share of a step's keys, in the cache's type.
+
+    Returns:
+        Per block of keys, its pieces.
+    """
     plan, problem, unit = pages.plan, pages.plan.problem, UNITS[pages.plan.unit]
     cache, piece = pages.a.keys, plan.piece
     vector = vector_alias(cache.dtype, (piece,))
@@ -123,7 +127,8 @@ def load_keys(pages: Pages, first: Any) -> list[Any]:
             start = start + token.to(fx.Int64) * cache.stride[1]
         else:
             start, token = pages.place(cache, first, inside, (1, 3))
-        for step in range(problem.d_qk // (plan.parts * piece)):
+        count = problem.d_qk // (plan.parts * piece) // plan.key_shares
+        for step in range(share * count, (share + 1) * count):
             column = (step * plan.parts + pages.quarter) * piece
             if problem.layout == "linear":
                 out.append((start + column).load(vector))
@@ -153,8 +158,8 @@ def key_operands(pages: Pages, loaded: list[Any], kind: Any) -> Iterator[Sequenc
         yield from zip(*found, strict=True)
 
 
-def load_values(pages: Pages, first: Any) -> list[Any]:
-    """Load what the lane has of a step's values, in the cache's type.
+def load_values(pages: Pages, first: Any, share: int = 0) -> list[Any]:
+    """Load what the lane has of a share of a step's values, in the cache's type.
 
     Of a linear cache: per group of elements, a vector of neighbouring elements for each of its
     keys, or of every `turns` keys; else: per block of 16 elements, a vector of its keys.
@@ -170,7 +175,7 @@ def load_values(pages: Pages, first: Any) -> list[Any]:
             inside = pages.quarter * plan.span + key + pages.row // lanes
             start, token = pages.place(cache, first, inside, (2, 1))
             rows.append(start + token.to(fx.Int64) * cache.stride[1])
-        for group in range(problem.d_v // (16 * plan.width)):
+        for group in plan.share(share):
             column = (pages.row % lanes * plan.turns + 16 * group) * plan.width
             out += [(row + column).load(vector) for row in rows]
         return out
@@ -187,7 +192,7 @@ def load_values(pages: Pages, first: Any) -> list[Any]:
         starts = [start + turn * fx.Int64(cache.stride[2]) for turn in range(plan.span // width)]
         step = cache.stride[3]
     vector = vector_alias(cache.dtype, (width,))
-    for tile in range(plan.tiles):
+    for tile in plan.share(share):
         element = (16 * tile + pages.row).to(fx.Int64)
         found = [(start + element * step).load(vector) for start in starts]
         out.append(found[0] if len(found) == 1 else found[0].shuffle(found[1], range(plan.span)))
@@ -228,7 +233,7 @@ def hidden_values(pages: Pages, loaded: list[Any], seen: list[Any]) -> list[Any]
         loaded: What was loaded; whatever it is where keys do not count.
         seen: Whether each of the lane's keys counts.
     """
-    plan, width = pages.plan, loaded[0].dtype.width
+    plan, width = pages.plan, pages.a.values.dtype.width
     if plan.problem.layout == "linear":
         return [kept_words(v, seen[at % plan.span]) for at, v in enumerate(loaded)]
     per_word = 32 // width
