@@ -49,11 +49,9 @@ class Matrices(Arithmetic):
         homes: Of values that a routine loaded: the pointer and the number of the register. When
             it is filled, sums of f32 accumulators go straight to the routine's result, and
             `STORED` stands for them.
-        stored: Registers of the routine's result that products have been stored to.
     """
 
     homes: dict[str, tuple[str, int]]
-    stored: int = 0
 
     @property
     def _api(self) -> VectorApi:
@@ -93,8 +91,7 @@ class Matrices(Arithmetic):
             Factors(self._registers(a), plan.a.packed),
             Factors(self._registers(b), plan.b.packed),
         )
-        first, self.stored = self.stored, self.stored + plan.results
-        results = [self._register("%result", n) for n in range(first, self.stored)]
+        results = [self._register("%result", n) for n in range(plan.results)]
         Chains(self, plan, factors, self._registers(c), results, strip_height()).emit()
         return [IrValue(STORED, U32, False)] * plan.results
 

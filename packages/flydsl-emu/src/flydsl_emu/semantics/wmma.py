@@ -318,14 +318,15 @@ def _any_small(
 
 def _tall(v: VectorApi, i: Instruction, a: list[Value], b: list[Value], c: list[Value]) -> object:
     """Multiply 32 rows of FP4: a lane's second half of A and C belongs to the rows from 16 on."""
-    shape = _Shape("f32", 128, "fp4", "fp4")
-    right = _factors(v, i, b, shape, 1)
+    side = Side("values")
+    plan = MatrixPlan(16, 16, 128, 1, side, side, "values", v.lane_count, 8)
+    right = [v.convert(x, F64) for x in _elements(v, i, b, "fp4", 1)]
     found: list[Value] = []
-    addends = _spread(c, 16)
-    for half in (0, 1):
-        left = _factors(v, i, a[8 * half : 8 * half + 8], shape, 0)
-        part = addends[8 * half : 8 * half + 8]
-        found += _multiply(v, i, shape, (left, right), part, part, False)
+    addends = _accumulators(v, i, _spread(c, 16), "f32", 16, True)
+    for half in (0, 8):
+        left = [v.convert(x, F64) for x in _elements(v, i, a[half : half + 8], "fp4", 0)]
+        sums = v.matrix_multiply(left, right, addends[half : half + 8], plan)
+        found += _results(v, i, sums, "f32", (), True)
     return found
 
 

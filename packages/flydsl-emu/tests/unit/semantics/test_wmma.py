@@ -413,9 +413,9 @@ def test_thirty_two_rows_of_four_bits() -> None:
         scene.accumulator(C + 8 * half, c[16 * half :][:16])
     registers = tuple(Operand("v", *x) for x in ((D, 16), (A, 16), (B, 8), (C, 16)))
     scene.bench.execute(Instruction(0, 8, "VOP3P", "v_wmma_f32_32x16x128_f4", "", registers, {}))
-    check(scene.result("f32"), a[:16], b.T, c[:16], "f32", 128)
+    check(scene.result("f32"), a[:16], b.T, c[:16], "f32")
     lower = scene.bench.state.vector[D + 8 : D + 16, 0, :].astype(np.uint32).view(np.float32)
-    check(np.concatenate([lower[:, :16], lower[:, 16:]]), a[16:], b.T, c[16:], "f32", 128)
+    check(np.concatenate([lower[:, :16], lower[:, 16:]]), a[16:], b.T, c[16:], "f32")
 
 
 @pytest.mark.parametrize(
