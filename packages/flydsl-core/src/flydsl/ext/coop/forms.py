@@ -194,33 +194,38 @@ class BlockExchange(_BlockForm):
     )
 
 
-def _algorithm(form: _Form) -> str:
-    """Return the algorithm that a form's parameters name."""
-    return str(form.extra[0]).lower() if form.extra else "direct"
-
-
-class BlockLoad(_BlockForm):
-    """``BlockLoad[dtype, block size, items, algorithm]``: see `transfers.block_load`."""
+class _TransferForm(_Form):
+    """A form that moves items to or from memory, in the way that its last parameter names."""
 
     __slots__ = ()
     counted = False
-    operations = _table(load=transfers.block_load)
 
     def _run(self, operation: _Operation, *arguments: Any, **keywords: Any) -> Any:
-        keywords.setdefault("algorithm", _algorithm(self))
+        keywords.setdefault("algorithm", str(self.extra[0]).lower() if self.extra else "direct")
+        return super()._run(operation, *arguments, **keywords)
+
+
+class _LoadForm(_TransferForm):
+    """A form that loads as many items as it is for."""
+
+    __slots__ = ()
+
+    def _run(self, operation: _Operation, *arguments: Any, **keywords: Any) -> Any:
         return super()._run(operation, *arguments, count=self.items or 1, **keywords)
 
 
-class BlockStore(_BlockForm):
+class BlockLoad(_LoadForm, _BlockForm):
+    """``BlockLoad[dtype, block size, items, algorithm]``: see `transfers.block_load`."""
+
+    __slots__ = ()
+    operations = _table(load=transfers.block_load)
+
+
+class BlockStore(_TransferForm, _BlockForm):
     """``BlockStore[dtype, block size, items, algorithm]``: see `transfers.block_store`."""
 
     __slots__ = ()
-    counted = False
     operations = _table(store=transfers.block_store)
-
-    def _run(self, operation: _Operation, *arguments: Any, **keywords: Any) -> Any:
-        keywords.setdefault("algorithm", _algorithm(self))
-        return super()._run(operation, *arguments, **keywords)
 
 
 class BlockShuffle(_BlockForm):
@@ -409,25 +414,15 @@ class WarpExchange(_WarpForm):
     )
 
 
-class WarpLoad(_WarpForm):
+class WarpLoad(_LoadForm, _WarpForm):
     """``WarpLoad[dtype, width, items, algorithm]``: see `transfers.warp_load`."""
 
     __slots__ = ()
-    counted = False
     operations = _table(load=transfers.warp_load)
 
-    def _run(self, operation: _Operation, *arguments: Any, **keywords: Any) -> Any:
-        keywords.setdefault("algorithm", _algorithm(self))
-        return super()._run(operation, *arguments, count=self.items or 1, **keywords)
 
-
-class WarpStore(_WarpForm):
+class WarpStore(_TransferForm, _WarpForm):
     """``WarpStore[dtype, width, items, algorithm]``: see `transfers.warp_store`."""
 
     __slots__ = ()
-    counted = False
     operations = _table(store=transfers.warp_store)
-
-    def _run(self, operation: _Operation, *arguments: Any, **keywords: Any) -> Any:
-        keywords.setdefault("algorithm", _algorithm(self))
-        return super()._run(operation, *arguments, **keywords)
