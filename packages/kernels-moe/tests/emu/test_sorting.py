@@ -10,7 +10,7 @@ import routing_reference as reference
 import flydsl_emu
 from flydsl.errors import ConfigError, UserError
 from flydsl_kernels.moe import moe_permute, moe_reduce, moe_sort, moe_unpermute
-from flydsl_kernels.moe.ops import sorting as sorting_module
+from flydsl_kernels.moe.ops import ordering
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -80,7 +80,7 @@ def test_no_tokens(gfx942):
 
 def test_what_lies_around_the_outputs_stays(gfx942, monkeypatch):
     """Outputs are cut from larger arrays of other numbers."""
-    inner, kept = sorting_module.empty_outputs, []
+    inner, kept = ordering.empty_outputs, []
 
     def guarded(problem, like):
         arrays = []
@@ -90,7 +90,7 @@ def test_what_lies_around_the_outputs_stays(gfx942, monkeypatch):
             arrays.append(whole[32:-32].reshape(array.shape))
         return tuple(arrays)
 
-    monkeypatch.setattr(sorting_module, "empty_outputs", guarded)
+    monkeypatch.setattr(ordering, "empty_outputs", guarded)
     check(routing(33, 8, 3), 8, 16)
     check(routing(2100, 8, 5), 8, 16)
     assert len(kept) == 10

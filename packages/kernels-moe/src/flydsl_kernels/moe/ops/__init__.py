@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from flydsl_kernels.moe.ops.fused import fused_moe
 from flydsl_kernels.moe.ops.gating import topk_gating
+from flydsl_kernels.moe.ops.ordering import Sorting
 from flydsl_kernels.moe.ops.products import moe_gemm1, moe_gemm2
 from flydsl_kernels.moe.ops.quantised import moe_quantise
 from flydsl_kernels.moe.ops.rows import moe_permute, moe_reduce, moe_unpermute
-from flydsl_kernels.moe.ops.sorting import Sorting, moe_sort
+from flydsl_kernels.moe.ops.sorting import moe_sort
 
 __all__ = [
     "Sorting",

@@ -19,8 +19,8 @@ from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.formats import FORMATS
 from flydsl_kernels.moe.ops.choosing import gate
 from flydsl_kernels.moe.ops.grouped import UNITS, Product, run_product
+from flydsl_kernels.moe.ops.ordering import Sorting, checked_mask, sort
 from flydsl_kernels.moe.ops.rows import moe_reduce
-from flydsl_kernels.moe.ops.sorting import Sorting, checked_mask, sort
 from flydsl_kernels.moe.plans import Activation
 from flydsl_kernels.moe.problem import GatingProblem, SortProblem
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight

@@ -9,7 +9,7 @@ from flydsl.errors import ConfigError
 from flydsl.ext import arrays
 from flydsl_kernels.moe.arguments import check_array, check_rank, padded, raw_bytes
 from flydsl_kernels.moe.experts import ExpertWeights
-from flydsl_kernels.moe.ops.sorting import Sorting
+from flydsl_kernels.moe.ops.ordering import Sorting
 from flydsl_kernels.moe.plans import Activation, GemmPlan
 
 __all__ = ["MOST_BYTES", "Product", "product_arguments", "run_product"]

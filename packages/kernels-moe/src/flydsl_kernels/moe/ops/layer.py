@@ -10,11 +10,11 @@ from flydsl.ext import arrays
 from flydsl.ext.arguments import check_fields
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops import grouped
+from flydsl_kernels.moe.ops.ordering import run_sort
 from flydsl_kernels.moe.ops.products import moe_gemm1, moe_gemm2
 from flydsl_kernels.moe.ops.quantised import moe_quantise
-from flydsl_kernels.moe.ops.sorting import moe_sort
 from flydsl_kernels.moe.plans import Activation
-from flydsl_kernels.moe.problem import MAX_TOKENS
+from flydsl_kernels.moe.problem import MAX_TOKENS, SortProblem
 
 __all__ = ["FusedOptions", "run_fused", "tokens_at_once", "unit_for"]
 
@@ -115,7 +115,8 @@ def run_fused(
         return out
     unit = options.unit or unit_for(int(ids.shape[0]) * slots, first.experts)
     count = first.experts if mask is None else int(mask.shape[0])
-    order = moe_sort(ids, weights, count, unit=unit, expert_mask=mask)
+    problem = SortProblem(int(ids.shape[0]), slots, count, unit)
+    order = run_sort(ids, weights, problem, mask, None)
     own = arrays.dtype_name(x)
     by_slot = smooth[0] is not None
     rows, scales = _quantised(x, first, ids, smooth[0], by_slot)

@@ -14,8 +14,8 @@ from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.choosing import gate
 from flydsl_kernels.moe.ops.layer import FusedOptions, run_fused
-from flydsl_kernels.moe.ops.rows import moe_reduce
-from flydsl_kernels.moe.ops.sorting import moe_sort
+from flydsl_kernels.moe.ops.ordering import run_sort
+from flydsl_kernels.moe.ops.summing import run_reduce
 from flydsl_kernels.moe.plans import Activation
 from flydsl_kernels.moe.problem import GatingProblem, SortProblem
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
@@ -56,7 +56,8 @@ def _fake_gating(logits: Tensor, bias: Tensor | None, k: int, *_: object) -> tup
 def _sort(
     ids: Tensor, weights: Tensor, experts: int, unit: int, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    found = moe_sort(ids, weights, experts, unit=unit, expert_mask=mask)
+    problem = SortProblem(int(ids.shape[0]), int(ids.shape[1]), experts, unit)
+    found = run_sort(ids, weights, problem, mask, None)
     return found.ids, found.weights, found.experts, found.valid, found.places
 
 
@@ -72,7 +73,7 @@ def _fake_sort(
 
 
 def _reduce(rows: Tensor, places: Tensor | None, weights: Tensor | None) -> Tensor:
-    out: Tensor = moe_reduce(rows, places, weights)
+    out: Tensor = run_reduce(rows, places, weights)
     return out
 
 

@@ -17,8 +17,8 @@ from flydsl.ext.arguments import (
 from flydsl_kernels.moe.arguments import check_rank, check_written
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.grouped import Product, run_product
-from flydsl_kernels.moe.ops.rows import sum_rows
-from flydsl_kernels.moe.ops.sorting import Sorting
+from flydsl_kernels.moe.ops.ordering import Sorting
+from flydsl_kernels.moe.ops.summing import sum_rows
 from flydsl_kernels.moe.plans import Activation
 
 __all__ = ["moe_gemm1", "moe_gemm2"]

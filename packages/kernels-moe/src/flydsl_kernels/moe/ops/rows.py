@@ -8,15 +8,14 @@ from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
 from flydsl.ext.arguments import check_instance, check_no_gradient, through_pytorch
 from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
-from flydsl_kernels.moe.ops.sorting import Sorting
+from flydsl_kernels.moe.ops.ordering import Sorting
+from flydsl_kernels.moe.ops.summing import ROW_TYPES, VECTOR_BYTES, run_reduce, summed
 from flydsl_kernels.moe.selection import RowsPlan
 
-__all__ = ["moe_permute", "moe_reduce", "moe_unpermute", "permute", "sum_rows"]
+__all__ = ["moe_permute", "moe_reduce", "moe_unpermute"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
-ROW_TYPES = ("float32", "float16", "bfloat16")
-VECTOR_BYTES = 16
 COPIED_TYPES = (*ROW_TYPES, "int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz")
 
 
@@ -58,32 +57,6 @@ def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None
     return result
 
 
-def sum_rows(
-    x: Any, places: Any, weights: Any, out: Any, gathered: bool, stream: Any = None
-) -> None:
-    """Sum the rows of every token.
-
-    Args:
-        x: (R, C) rows.
-        places: (T, k) int32 or None; -1 where there is no row.
-        weights: (T, k) float32 or None.
-        out: (T, C).
-        gathered: Whether `places` numbers the rows; else rows are in the order of the pairs.
-        stream: Where to launch.
-    """
-    from flydsl_kernels.moe.device.rows import launch_combine
-
-    tokens, columns = (int(extent) for extent in out.shape)
-    if not tokens or not columns:
-        return
-    slots = int(x.shape[0]) // tokens if places is None else int(places.shape[1])
-    plan = RowsPlan(
-        VECTOR_BYTES // x.itemsize, places is not None, gathered, weights is not None
-    )  # fmt: skip
-    some = x if places is None else places
-    launch_combine(x, some, some if weights is None else weights, out, slots, plan, stream)
-
-
 @at_user_line()
 def moe_unpermute(
     rows: Any, sorting: Sorting, weights: Any = None, *, out: Any = None, stream: Any = None
@@ -109,7 +82,7 @@ def moe_unpermute(
     check_rank(rows, 2, "rows")
     shape = (int(sorting.ids.shape[0]), int(rows.shape[1]))
     rows = check_array(rows, shape, ROW_TYPES, sorting.ids, "rows")
-    return _summed(rows, sorting.places, weights, out, True, stream)
+    return summed(rows, sorting.places, weights, out, True, stream)
 
 
 @at_user_line()
@@ -140,28 +113,4 @@ def moe_reduce(
         from flydsl_kernels.moe.ops.operators import reduce_operator
 
         return reduce_operator(rows, places, weights)
-    tokens, slots, columns = (int(extent) for extent in rows.shape)
-    rows = check_array(rows, (tokens, slots, columns), ROW_TYPES, rows, "rows")
-    if places is not None:
-        places = check_array(places, (tokens, slots), ("int32",), rows, "places")
-    flat = rows.reshape(tokens * slots, columns)
-    if places is None and weights is None and not tokens:
-        return arrays.empty((0, columns), arrays.dtype_name(rows), rows) if out is None else out
-    return _summed(flat, places, weights, out, False, stream, (tokens, slots))
-
-
-def _summed(
-    rows: Any, places: Any, weights: Any, out: Any, gathered: bool, stream: Any,
-    pairs: tuple[int, int] | None = None,
-) -> Any:  # fmt: skip
-    if pairs is None:
-        pairs = tuple(int(extent) for extent in places.shape)  # type: ignore[assignment]
-    assert pairs is not None
-    rows, places, weights = arrays.apart_from((out,), rows, places, weights)
-    if weights is not None:
-        weights = check_array(weights, pairs, ("float32",), rows, "weights")
-    shape = (pairs[0], int(rows.shape[1]))
-    result = arrays.empty(shape, arrays.dtype_name(rows), rows) if out is None else out
-    sum_rows(rows, places, weights, check_written(result, shape, ROW_TYPES, rows, "out"), gathered,
-             stream)  # fmt: skip
-    return result
+    return run_reduce(rows, places, weights, out, stream)
