@@ -28,7 +28,7 @@ from flydsl.frontend import contents, dependencies, eligible, scanning, watching
 from flydsl.frontend.contents import MEMOISED, classes_in, content_of
 from flydsl.frontend.dependencies import Dependencies
 from flydsl.frontend.eligible import is_user_module, rewritable
-from flydsl.frontend.scanning import Scan, fields_text, inner_of, is_generated, options_of
+from flydsl.frontend.scanning import Scan, fields_of, inner_of, is_generated, options_of
 from flydsl.frontend.watching import Place
 
 __all__ = ["recall_classes", "recall_function"]
@@ -36,6 +36,8 @@ __all__ = ["recall_classes", "recall_function"]
 _FORMAT = 1
 _BARE: Final = frozenset({tuple, dict, types.MemberDescriptorType, types.GetSetDescriptorType})
 """Members of these types have no function inside."""
+_FEW = 6
+"""Scanning so many functions takes less time than reading a recipe."""
 _MAX_DEPTH = 6
 """Of values in values; contents end at a greater depth."""
 _FOREIGN = (*contents.SCALARS, enum.Enum, list, tuple, dict, set, frozenset, functools.partial)
@@ -245,24 +247,33 @@ class _Replay:
             made,
         )
         if "__dataclass_fields__" in space:
-            self._tokens.append(fields_text(kind))
+            self._tokens.append(fields_of(kind))
 
     def _named(self, value: Any) -> None:
         if isinstance(value, type):
             self._tokens += (1, value.__module__, value.__qualname__, len(value.__mro__))
         elif isinstance(value, types.ModuleType):
             self._tokens += (2, value.__name__)
+        elif type(value) is types.FunctionType and value.__closure__ is None:
+            # Of another library, but counts like a value.
+            defaults, keyword_defaults = value.__defaults__, value.__kwdefaults__
+            self._tokens += (3, value.__module__, value.__qualname__, value.__code__)
+            self._tokens += (rewritable(value), defaults is None, keyword_defaults is None)
+            for name, held in (("__defaults__", defaults), ("__kwdefaults__", keyword_defaults)):
+                if held is not None:
+                    self._default(value, name, held)
         else:
             _require(isinstance(value, (types.FunctionType, types.BuiltinFunctionType)))
             content = content_of(value)
             _require(content.portable and not hasattr(type(value), "traceable"))
-            self._tokens += (3, type(value) is types.FunctionType and rewritable(value))
+            self._tokens += (4, type(value) is types.FunctionType and rewritable(value))
             self._tokens.append(content.digest)
 
     def _decorated(self, value: Any) -> None:
         kind = type(value)
         instance = getattr(value, "instance", None) is not None
-        self._tokens += (kind.__module__, kind.__qualname__, options_of(value).digest, instance)
+        self._tokens += (kind.__module__, kind.__qualname__, instance)
+        self._flat(options_of(value), 0)
 
     def _method(self, value: Any) -> None:
         _require(isinstance(value, types.MethodType))
@@ -405,7 +416,7 @@ def _recalled(what: tuple[str, ...], roots: Sequence[object]) -> Dependencies | 
 def _scanned(scan: Scan, what: tuple[str, ...], roots: Sequence[object]) -> Dependencies:
     """Return what a scan finds, and keep its recipe."""
     found = Dependencies.of(scan)
-    if found.portable and settings.ENABLE_CACHE.get():
+    if found.portable and len(scan.functions) > _FEW and settings.ENABLE_CACHE.get():
         try:
             data = marshal.dumps(tuple(_recipe(scan, roots, found.digest)))
         except _FAILURES:

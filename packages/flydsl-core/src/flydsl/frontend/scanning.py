@@ -30,7 +30,7 @@ __all__ = [
     "Dependency",
     "Scan",
     "Step",
-    "fields_text",
+    "fields_of",
     "inner_of",
     "is_generated",
     "names_in",
@@ -85,18 +85,15 @@ def is_generated(code: types.CodeType) -> bool:
     return code.co_qualname.startswith(_GENERATED)
 
 
-def options_of(decorated: Any) -> Content:
+def options_of(decorated: Any) -> tuple[object, ...]:
     """Return what was given to the decorator of a kernel or launcher."""
-    return content_of(
-        tuple(getattr(decorated, name, None) for name in ("symbol", "known_block", "spills"))
-    )
+    return tuple(getattr(decorated, name, None) for name in ("symbol", "known_block", "spills"))
 
 
-def fields_text(kind: type) -> str:
+def fields_of(kind: type) -> list[object]:
     """Return what the generated methods of a data class are made from, besides its defaults."""
     fields: Mapping[str, Any] = vars(kind)["__dataclass_fields__"]
-    shown = [_FIELD(field) for field in fields.values()]
-    return f"{shown}{getattr(kind, '__dataclass_params__', '')!r}"
+    return [*map(_FIELD, fields.values()), repr(getattr(kind, "__dataclass_params__", ""))]
 
 
 class Scan:
@@ -213,7 +210,7 @@ class Scan:
         inner = getattr(value, "function", None) if hasattr(type(value), "traceable") else None
         if isinstance(inner, types.FunctionType):
             entry = path + "/options"
-            self.entries[entry] = Dependency(entry, "value", options_of(value).digest)
+            self.entries[entry] = Dependency(entry, "value", content_of(options_of(value)).digest)
             self._found(place, value, "decorated")
             self.steps.append(Step(Place("part", value, "function"), inner, "function"))
             self._function(path, inner)
@@ -288,7 +285,7 @@ class Scan:
                 if getattr(field, part) is not dataclasses.MISSING:
                     self._place(f"{path}/{part}:{field.name}", Place(part, kind, name))
         place = path + "/fields"
-        self.entries[place] = Dependency(place, "value", hashed(fields_text(kind)))
+        self.entries[place] = Dependency(place, "value", hashed(repr(fields_of(kind))))
 
     def _members(self, path: str, module: types.ModuleType) -> None:
         space = vars(module)

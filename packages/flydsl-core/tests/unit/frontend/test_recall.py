@@ -128,6 +128,7 @@ def program(tmp_path, monkeypatch):
     """The program, scanned once, and a cache in which that is written down."""
     for name in ("recall_library", "recall_program"):
         monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr("flydsl.frontend.recall._FEW", 0)
     load(LIBRARY, "recall_library")
     space = load(PROGRAM, "recall_program")
     with config.scope(FLYDSL_RUNTIME_CACHE_DIR=tmp_path, FLYDSL_RUNTIME_ENABLE_CACHE=True):
@@ -286,6 +287,12 @@ def test_classes_of_arguments(program):
     other = types.new_class("Plan", (program.Plan,))
     other.__module__, other.__qualname__ = "recall_program", "Plan"
     assert recall_classes((other,)).digest == collect_classes((other,)).digest
+
+
+def test_small_programs_are_scanned_every_time(program, monkeypatch):
+    monkeypatch.setattr("flydsl.frontend.recall._FEW", 6)
+    assert recall_function(program.unused).entries
+    assert recall_function(program.unused).entries
 
 
 def test_later_changes_are_noticed(program):
