@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import platform
 import random
 import struct
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -18,9 +16,7 @@ from flydsl.compiler.arguments.scalars import describe_number, describe_static, 
 from flydsl.compiler.arguments.structs import describe_struct
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.direct import Direct, make_direct
-from flydsl.compiler.direct_plan import SHORT_TICKS
 from flydsl.compiler.dispatch import MISS, argument_format, make_closure
-from flydsl.compiler.exchange import negation_flag
 from flydsl.errors import UserTypeError
 from flydsl.expr import (
     Boolean,
@@ -258,85 +254,6 @@ def test_the_plan_keeps_what_it_refers_to():
     assert blocks == [struct.pack("Q", 99)]
 
 
-def test_a_runtime_may_hold_the_interpreter():
-    held = []
-    # A function called with the lock held may use Python without asking for it.
-    function = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
-        lambda _context, _block: held.append(ctypes.pythonapi.PyGILState_Check()) or 0
-    )
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    target = Direct(address, 0, RuntimeError, kept=function, holds=True)
-    direct = make_direct([describe_number(1, Int32)], target, implicit_stream=False)
-    assert direct(1) is None
-    assert held == [1]
-
-
-def ticks_of(direct):
-    """The number that says how long launches have taken."""
-    return next(item for item in direct.__self__.kept if isinstance(item, ctypes.c_uint64))
-
-
-measured = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="other processors' time stamps cannot be read"
-)
-
-
-@measured
-def test_short_launches_keep_the_lock():
-    held = []
-    function = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
-        lambda _context, _block: held.append(ctypes.pythonapi.PyGILState_Check()) or 0
-    )
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    target = Direct(address, 0, RuntimeError, kept=function)
-    direct = make_direct([describe_number(1, Int32)], target, implicit_stream=False)
-    ticks_of(direct).value = 0
-    assert direct(1) is None
-    assert held == [1]
-    # Python code took longer than that.
-    assert ticks_of(direct).value >= SHORT_TICKS
-
-
-@measured
-def test_the_time_of_launches_is_measured():
-    # A function of C that returns at once, and zero for the context 0.
-    address = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
-    direct = make_direct(
-        [describe_number(1, Int32)], Direct(address, 0, RuntimeError), implicit_stream=False
-    )
-    assert ticks_of(direct).value == 8 * SHORT_TICKS
-    for _ in range(2000):
-        direct(1)
-    assert ticks_of(direct).value < SHORT_TICKS
-    recorder = Recorder(4)
-    direct = make_direct([describe_number(1, Int32)], recorder.target(), implicit_stream=False)
-    ticks_of(direct).value = 0
-    for _ in range(20):
-        direct(1)
-    assert ticks_of(direct).value >= SHORT_TICKS
-    assert len(recorder.blocks) == 20
-
-
-def test_other_threads_run_during_the_launch():
-    entered, leave = threading.Event(), threading.Event()
-
-    def stub(context, block):
-        entered.set()
-        leave.wait(10)
-        return 0
-
-    function = STUB(stub)
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    target = Direct(address, 0, RuntimeError, kept=function)
-    direct = make_direct([describe_number(1, Int32)], target, implicit_stream=False)
-    thread = threading.Thread(target=direct, args=(1,))
-    thread.start()
-    assert entered.wait(10)
-    leave.set()
-    thread.join(10)
-    assert not thread.is_alive()
-
-
 torch = pytest.importorskip("torch", reason="tensors that offer the exchange functions are torch's")
 
 
@@ -539,29 +456,6 @@ def test_negated_views_of_unit_stride_are_refused(monkeypatch, form, dtype, foun
     assert both([spec], [negated]) == (None, None)
     resolved = UNIT_STRIDE[form](torch._neg_view(torch.arange(16, dtype=dtype)).resolve_neg())
     assert both([spec], [resolved])[0] is not None
-
-
-def test_the_flag_of_negated_views_is_the_one_that_torch_asks():
-    offset, place, flag = negation_flag(torch)
-    draw = random.Random(3)
-    kinds = [torch.float32, torch.float16, torch.int64, torch.complex64]
-    for _ in range(200):
-        x = torch.ones(draw.randrange(1, 5), draw.randrange(1, 5), dtype=draw.choice(kinds))
-        for _ in range(draw.randrange(4)):
-            steps = [torch._neg_view, torch.t, torch.Tensor.detach, torch.clone, torch.conj]
-            steps += [lambda x: x[:1], lambda x: x.contiguous(), torch.neg]
-            x = draw.choice(steps)(x)
-        structure = ctypes.c_uint64.from_address(id(x) + offset).value
-        flags = ctypes.c_uint64.from_address(structure + place).value
-        assert bool(flags & flag) is x.is_neg()
-
-
-def test_an_unknown_torch_has_no_flag():
-    class Unknown:
-        def __getattr__(self, name):
-            raise AttributeError(name)
-
-    assert negation_flag(Unknown()) is None
 
 
 def test_tensors_whose_storage_was_freed_are_left_to_the_slow_path():
