@@ -25,8 +25,7 @@ from flydsl_kernels.gemm import (
 )
 from flydsl_kernels.gemm.device.epilogue import Extras
 from flydsl_kernels.gemm.device.mx import launch_mx
-from flydsl_kernels.gemm.plan import EpiloguePlan
-from flydsl_kernels.gemm.shared import MxPlan, derive_shared
+from flydsl_kernels.gemm.shared import derive_shared
 from flydsl_rocdl.arch import KNOWN
 from flydsl_rocdl.kernels.preshuffle import pack_fp4, pack_fp6
 
@@ -218,7 +217,7 @@ def test_problems_are_planned_where_there_are_instructions():
     choice = plan_gemm(plain, "gfx1250")
     times = [c.seconds for c in choice.candidates]
     assert times == sorted(times)
-    assert choice.best.config.tile_m * choice.best.config.tile_n >= 128 * 128
+    assert choice.best.config.tile_m * choice.best.config.tile_n >= 64 * 128
     assert {c.config.split_k for c in plan_gemm(plain, "gfx1250", split_k=3).candidates} == {3}
     assert plan_gemm(replace(plain, m=1), "gfx1250").best.config.split_k > 1
     weights = replace(plain, b=Operand(order="fp4_16lane"))
@@ -296,10 +295,17 @@ def test_the_largest_tile_has_one_instruction_per_product_and_no_spills():
     c = np.empty((1, m, n), np.float32)
     given = (a.view(np.uint8)[None], pack_fp4(b.view(np.uint8))[None], scale_a[None],
              scale_b[None], c, Extras(c, c, c, c, c))  # fmt: skip
-    plan = MxPlan("fp8", "fp4", (4, 4), (2, 2), True, EpiloguePlan(vector=4))
+    problem = GemmProblem(m, n, k, "float8_e4m3fn", "float4_e2m1fn", "float32", scaling=SHARED)
+    found = plan_gemm(problem, "gfx1250", split_k=1).candidates
+    plan = derive_shared(
+        problem, KNOWN["gfx1250"],
+        max((c.config for c in found), key=lambda c: c.tile_m * c.tile_n // c.waves),
+    )  # fmt: skip
+    assert plan.ragged
+    assert plan.tiles[0] * plan.tiles[1] == 8
     compiled = flyc.compile(launch_mx, *given, plan, None)
-    # 16 tiles, in each of the two steps of a turn.
-    assert compiled.isa.count("v_wmma_scale_f32_16x16x128_f8f6f4") == 32
+    # Every tile, in each of the two steps of a turn.
+    assert compiled.isa.count("v_wmma_scale_f32_16x16x128_f8f6f4") == 16
     assert "scratch_" not in compiled.isa
     assert "saveexec" not in compiled.isa  # descriptors in vector registers would need loops
     launch_mx(*given, plan, None)

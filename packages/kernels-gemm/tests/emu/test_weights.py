@@ -173,6 +173,7 @@ def tiles():
         found = {
             (c.config.tile_m, c.config.tile_n, c.config.waves_m, c.config.waves_n, c.config.tile_k)
             for c in plan_gemm(GemmProblem(999, 992, 992, b=order), arch).candidates
+            if not (c.config.direct or c.config.streams)
         }
         for tile in WEIGHT_TILES:
             yield from ((arch, tile, 2 * k) for k in (32, 64, 128) if (*tile, k) in found)

@@ -10,10 +10,14 @@ from flydsl.ext.arguments import check_fields
 from flydsl_kernels.gemm.instruction import PIECE, MatrixCore
 
 __all__ = [
+    "KINDS",
+    "SHARED_STEP",
     "WEIGHTS",
     "EpiloguePlan",
     "GemmConfig",
     "GemmPlan",
+    "Kind",
+    "MxPlan",
     "OperandPlan",
     "WeightOrder",
     "steps_early",
@@ -268,3 +272,80 @@ class GemmPlan:
     def tiles_n(self) -> int:
         """Instruction tiles of a wave along N."""
         return self.config.tile_n // self.config.waves_n // 16
+
+
+SHARED_STEP = 128
+"""Columns of A that one instruction with shared scales takes."""
+_MX_WAVE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How codes of one format reach an instruction with scales that is a WMMA.
+
+    Attributes:
+        code: The format's number in the instruction.
+        run: Neighbouring k that a lane loads at once.
+        distance: Bytes from one half of a wave to the other.
+        deficit: Power of two by which the numbers are too small after widening.
+    """
+
+    code: int
+    run: int
+    distance: int = 16
+    deficit: int = 0
+
+    @property
+    def loads(self) -> int:
+        """Loads of a lane for one step."""
+        return SHARED_STEP // 2 // self.run
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "fp8": Kind(0, 16),
+        "bf8": Kind(1, 16),
+        "fp6": Kind(0, 16, 12, 6),
+        "bf6": Kind(1, 16, 12, 12),
+        "fp4": Kind(4, 32),
+    }
+)
+"""Formats: E4M3, E5M2, E2M3, E3M2 and E2M1. Those of 6 bits lie as `pack_fp6` packs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MxPlan:
+    """What the kernel of plain matrices is compiled for.
+
+    Attributes:
+        a: Format of A, a key of `KINDS`.
+        b: Format of B.
+        tiles: Instruction tiles of 16 x 16 of a wave, along M and N.
+        waves: Waves of a workgroup along M and N.
+        ragged: Whether the last step along k is not full.
+        epilogue: How results are finished.
+        split_k: Workgroups that share a tile of C, each with a part of K.
+        group_m: Tiles along M that are walked together.
+        rearranged: Whether B's codes and scales are, in layouts ``cdna5_16x16`` and
+            ``cdna5_32x4``.
+    """
+
+    a: str
+    b: str
+    tiles: tuple[int, int]
+    waves: tuple[int, int]
+    ragged: bool
+    epilogue: EpiloguePlan
+    split_k: int = 1
+    group_m: int = 8
+    rearranged: bool = False
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of C of a workgroup."""
+        return 16 * self.tiles[0] * self.waves[0], 16 * self.tiles[1] * self.waves[1]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a workgroup."""
+        return _MX_WAVE * self.waves[0] * self.waves[1]

@@ -8,13 +8,12 @@ rearranged and A goes through LDS, by the kernel of `device.preshuffle`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from flydsl.errors import ConfigError, TargetError
 from flydsl_kernels.gemm.formats import SHARED
-from flydsl_kernels.gemm.plan import EpiloguePlan, GemmConfig
+from flydsl_kernels.gemm.plan import SHARED_STEP, EpiloguePlan, GemmConfig, MxPlan
 from flydsl_kernels.gemm.problem import GemmProblem
 from flydsl_kernels.gemm.rules import MOST_SPLITS, REACH, Broken, sum_epilogue
 from flydsl_rocdl.arch import KNOWN, ArchFacts
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
 
 __all__ = [
-    "KINDS",
     "WAVE_ORDER",
-    "Kind",
-    "MxPlan",
     "derive_shared",
     "shared_configs",
     "shared_needs",
@@ -37,18 +33,19 @@ __all__ = [
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
-_STEP = 128
-"""Columns of A that one instruction takes."""
 _WAVE = 32
 _VALUES = 8
-_OVERHEAD = 40
+_OVERHEAD = 26
 """Registers for addresses and what else there is; from compiled kernels."""
 _TILES = (
     (16, 64, 1, 4),
     (32, 64, 1, 4),
     (32, 128, 1, 4),
     (64, 64, 2, 2),
+    (64, 96, 2, 2),
     (64, 128, 2, 2),
+    (128, 64, 2, 2),
+    (128, 96, 2, 2),
     (128, 128, 2, 2),
     (128, 256, 2, 4),
     (256, 256, 4, 4),
@@ -74,78 +71,6 @@ _SCALE_ROWS = 32
 """Rows whose scales are rearranged together there."""
 _PART = 256
 """Columns of A that a word of rearranged scales is for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How codes of one format reach an instruction with scales that is a WMMA.
-
-    Attributes:
-        code: The format's number in the instruction.
-        run: Neighbouring k that a lane loads at once.
-        distance: Bytes from one half of a wave to the other.
-        deficit: Power of two by which the numbers are too small after widening.
-    """
-
-    code: int
-    run: int
-    distance: int = 16
-    deficit: int = 0
-
-    @property
-    def loads(self) -> int:
-        """Loads of a lane for one step."""
-        return _STEP // 2 // self.run
-
-
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "fp8": Kind(0, 16),
-        "bf8": Kind(1, 16),
-        "fp6": Kind(0, 16, 12, 6),
-        "bf6": Kind(1, 16, 12, 12),
-        "fp4": Kind(4, 32),
-    }
-)
-"""Formats: E4M3, E5M2, E2M3, E3M2 and E2M1. Those of 6 bits lie as `pack_fp6` packs them."""
-
-
-@dataclass(frozen=True, slots=True)
-class MxPlan:
-    """What the kernel of plain matrices is compiled for.
-
-    Attributes:
-        a: Format of A, a key of `KINDS`.
-        b: Format of B.
-        tiles: Instruction tiles of 16 x 16 of a wave, along M and N.
-        waves: Waves of a workgroup along M and N.
-        ragged: Whether the last step along k is not full.
-        epilogue: How results are finished.
-        split_k: Workgroups that share a tile of C, each with a part of K.
-        group_m: Tiles along M that are walked together.
-        rearranged: Whether B's codes and scales are, in layouts ``cdna5_16x16`` and
-            ``cdna5_32x4``.
-    """
-
-    a: str
-    b: str
-    tiles: tuple[int, int]
-    waves: tuple[int, int]
-    ragged: bool
-    epilogue: EpiloguePlan
-    split_k: int = 1
-    group_m: int = 8
-    rearranged: bool = False
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """Rows and columns of C of a workgroup."""
-        return 16 * self.tiles[0] * self.waves[0], 16 * self.tiles[1] * self.waves[1]
-
-    @property
-    def threads(self) -> int:
-        """Threads of a workgroup."""
-        return _WAVE * self.waves[0] * self.waves[1]
 
 
 def through_lds(problem: GemmProblem, facts: ArchFacts) -> bool:
@@ -193,7 +118,7 @@ def shared_configs(problem: GemmProblem, facts: ArchFacts) -> Iterator[GemmConfi
             yield GemmConfig(tile_m, tile_n, tile_k, 1, 4)
         return
     for tile_m, tile_n, waves_m, waves_n in _TILES:
-        yield GemmConfig(tile_m, tile_n, _STEP, waves_m, waves_n)
+        yield GemmConfig(tile_m, tile_n, SHARED_STEP, waves_m, waves_n)
 
 
 def shared_needs(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> tuple[int, int]:
@@ -202,7 +127,7 @@ def shared_needs(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> 
     a, b = (SHARED[name].bits for name in (problem.dtype, problem.b_dtype))
     if through_lds(problem, facts):
         sums = tiles_m * tiles_n * 4
-        steps = config.tile_k // _STEP
+        steps = config.tile_k // SHARED_STEP
         held = steps * tiles_n * 4 * b // 4 + (config.tile_m * config.tile_k * a // 8) // 1024
         stored = 8 if a == 6 else a
         return 2 * config.tile_m * config.tile_k * stored // 8, sums + held + 8 * a // 4 + _OVERHEAD
@@ -251,10 +176,10 @@ def _row_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> It
             "FLY-C920", "the waves fit a workgroup", f"{config.waves * _WAVE} threads",
             f"{facts.max_threads_per_block}",
         )  # fmt: skip
-    if config.tile_k != _STEP:
+    if config.tile_k != SHARED_STEP:
         yield Broken(
             "FLY-C921", "tile_k is what one instruction with scales takes", config.tile_k,
-            f"{_STEP}",
+            f"{SHARED_STEP}",
         )  # fmt: skip
     waves = max(1, -(-config.waves // facts.lds.simds))
     most = min(facts.registers.vgpr_usual, facts.registers.vgpr_total // waves)
@@ -269,10 +194,10 @@ def _row_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> It
             "FLY-C920", "tiles begin where rearranged scales do", f"tile_n={config.tile_n}",
             f"multiples of {_SCALE_ROWS}",
         )  # fmt: skip
-    if problem.b.order and (problem.k % _STEP or problem.n % _SCALE_ROWS):
+    if problem.b.order and (problem.k % SHARED_STEP or problem.n % _SCALE_ROWS):
         yield Broken(
             "FLY-C927", "rearranged scales have N and K in whole blocks",
-            f"N={problem.n}, K={problem.k}", f"N in {_SCALE_ROWS}, K in {_STEP}",
+            f"N={problem.n}, K={problem.k}", f"N in {_SCALE_ROWS}, K in {SHARED_STEP}",
         )  # fmt: skip
     for name, rows in (("A", config.tile_m), ("B", config.tile_n)):
         if (rows + 1) * problem.k >= REACH:
@@ -337,7 +262,7 @@ def derive_shared(
     a, b = (SHARED[name].kind for name in (problem.dtype, problem.b_dtype))
     tiles = config.tile_m // config.waves_m // 16, config.tile_n // config.waves_n // 16
     return MxPlan(
-        a, b, tiles, (config.waves_m, config.waves_n), problem.k % _STEP != 0,
+        a, b, tiles, (config.waves_m, config.waves_n), problem.k % SHARED_STEP != 0,
         EpiloguePlan(
             finish.scale_a, finish.scale_b, finish.bias, finish.activation, finish.residual,
             finish.scale_out, vector,

@@ -24,10 +24,9 @@ from flydsl_kernels.gemm.device.mx import mx_kernel
 from flydsl_kernels.gemm.device.preshuffle.kernel import preshuffle_kernel
 from flydsl_kernels.gemm.device.preshuffle.plan import THREADS
 from flydsl_kernels.gemm.formats import SHARED
-from flydsl_kernels.gemm.plan import GemmConfig, GemmPlan
+from flydsl_kernels.gemm.plan import GemmConfig, GemmPlan, MxPlan
 from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import SHARED_K, GemmProblem, Operand, Scaling
-from flydsl_kernels.gemm.shared import MxPlan
 from flydsl_rocdl.arch import ArchFacts
 
 __all__ = [

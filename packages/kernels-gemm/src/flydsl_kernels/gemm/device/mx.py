@@ -22,7 +22,7 @@ import flydsl.expr as fx
 from flydsl_kernels.gemm.device.epilogue import Extras, Finish, corner, deliver
 from flydsl_kernels.gemm.device.order import spot
 from flydsl_kernels.gemm.device.windows import load_words, wide, window
-from flydsl_kernels.gemm.shared import KINDS, Kind, MxPlan
+from flydsl_kernels.gemm.plan import KINDS, Kind, MxPlan
 from flydsl_rocdl.kernels.word_buffers import OUTSIDE, beyond
 
 __all__ = ["launch_mx", "mx_kernel"]
