@@ -124,17 +124,22 @@ def test_configurations(arch, name, tile, more):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("arch", "name"), [f for f in FORMATS if f[1] != "e5m2"])
 def test_every_shipped_tile(arch, name):
-    """Every legal tile of each depth, at extents that it does not divide."""
+    """Every legal tile in one of its depths, at extents that it does not divide."""
     kind = fp8(arch, name) if name.startswith("e") else name
     found = plan_gemm(GemmProblem(300, 304, 448, kind, "int4", "float32"), arch, split_k=1)
-    tiles = {replace(item.config, group_m=2): item for item in found.candidates}
-    assert {t.tile_m for t in tiles} >= {tile[0] for tile in TILES[:8]}
+    choices_of = {}
+    for item in found.candidates:
+        own = item.config
+        if not own.streams:
+            choices_of.setdefault((own.tile_m, own.tile_n, own.waves_m), []).append(item)
+    assert {tile[0] for tile in choices_of} >= {tile[0] for tile in TILES[:8]}
     worst = 0.0
-    for chosen, item in tiles.items():
-        if chosen.streams == 0:
-            report = run(arch, name, (chosen.tile_m + 3, chosen.tile_n + 16, 448), config=chosen)
-            assert report.resources.scratch_bytes == 0, chosen
-            worst = max(worst, report.vgprs / item.registers)
+    for number, tile in enumerate(sorted(choices_of)):
+        item = choices_of[tile][number % len(choices_of[tile])]
+        chosen = replace(item.config, group_m=2)
+        report = run(arch, name, (chosen.tile_m + 3, chosen.tile_n + 16, 448), config=chosen)
+        assert report.resources.scratch_bytes == 0, chosen
+        worst = max(worst, report.vgprs / item.registers)
     assert worst <= 1.2
 
 
