@@ -132,10 +132,10 @@ def _check_kind(array: Any, name: str) -> None:
     wrong = hint = ""
     if any(kind.__name__ == "MaskedArray" for kind in type(array).__mro__):
         wrong, hint = "masked, and kernels do not see the mask", "pass x.data, or x.filled(value)"
+    elif array.dtype.kind in "OSUMm" or array.dtype.names or not array.itemsize:
+        wrong, hint = "no array of numbers", "pass numbers"
     elif any(step % array.itemsize for step in array.strides):
         wrong, hint = "a field of records: its strides are no whole elements", "pass a copy"
-    elif array.dtype.kind in "OSUMm":
-        wrong, hint = "no array of numbers", "pass numbers"
     elif not array.dtype.isnative:
         wrong, hint = "in the other byte order", "convert it: x.astype(x.dtype.newbyteorder('='))"
     if wrong:

@@ -59,7 +59,9 @@ def test_other_kinds_and_mixtures_are_refused_by_name(torch):
 @pytest.mark.parametrize(("array", "words"), [
     (np.ma.masked_array(X, X > 0), "mask"),
     (np.zeros(6, [("a", "f4"), ("b", "i2")])["a"], "records"),
-    (X.astype(">f4"), "byte order"),
+    (X.astype(">f4"), "byte order"), (np.zeros(3, "V0"), "numbers"),
+    (np.zeros(3, [("a", "f4")]), "numbers"), (np.array(["a"]), "numbers"),
+    (np.array([object()]), "numbers"), (np.zeros(2, "M8[s]"), "numbers"),
 ])  # fmt: skip
 def test_arrays_that_kernels_would_misread(array, words):
     _refused(lambda: arguments.through_pytorch(True, {"x": array}), "FLY-U547", "x is", words)
