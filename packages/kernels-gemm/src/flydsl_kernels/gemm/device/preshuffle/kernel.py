@@ -47,9 +47,9 @@ def preshuffle_launcher(plan: PreshufflePlan, waves_per_eu: Any = None) -> Any:
                 grid=(rows, columns), block=(THREADS, 1, 1), stream=stream
             )
         else:
-            gemm = weighted_plan(plan, facts.name)
-            weighted_kernel(C, A, B, scale_a, scale_b, bias, M, plan, gemm).launch(
-                grid=(rows * columns,), block=(gemm.threads,), stream=stream
+            weighted = weighted_plan(plan, facts.name)
+            weighted_kernel(C, A, B, scale_a, scale_b, bias, M, weighted).launch(
+                grid=(rows * columns,), block=(weighted.gemm.threads,), stream=stream
             )
 
     launcher = CheckedLauncher(launch, partial(check_call, plan))

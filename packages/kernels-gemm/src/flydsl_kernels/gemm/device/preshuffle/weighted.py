@@ -24,7 +24,7 @@ from flydsl_kernels.gemm.problem import GemmProblem, Operand, Scaling
 from flydsl_kernels.gemm.rules import derive
 from flydsl_rocdl.arch import KNOWN, lookup
 
-__all__ = ["weighted_kernel", "weighted_plan"]
+__all__ = ["WeightedPlan", "weighted_kernel", "weighted_plan"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -44,8 +44,25 @@ _OUTPUTS = {"bf16": "bfloat16", "fp16": "float16", "f32": "float32"}
 _WAVES = ((1, 4), (1, 8), (2, 4), (4, 4))
 
 
+@dataclass(frozen=True, slots=True)
+class WeightedPlan:
+    """What the kernel is compiled for.
+
+    Attributes:
+        gemm: How tiles are made.
+        n: Columns of C.
+        k: Columns of A.
+        out_dtype: Type of C, a key of the builders' output types.
+    """
+
+    gemm: GemmPlan
+    n: int
+    k: int
+    out_dtype: str
+
+
 @lru_cache(maxsize=256)
-def weighted_plan(plan: PreshufflePlan, arch: str) -> GemmPlan:
+def weighted_plan(plan: PreshufflePlan, arch: str) -> WeightedPlan:
     """Return how the kernel of plain products makes the tiles of a plan.
 
     Args:
@@ -60,7 +77,7 @@ def weighted_plan(plan: PreshufflePlan, arch: str) -> GemmPlan:
         raise TargetError(
             f"{arch} does not read weights with E8M0 scales", code="FLY-T910", value=arch,
             allowed=", ".join(f.name for f in KNOWN.values() if f.family == "cdna4"),
-            hint="gemm multiplies plain matrices with E8M0 scales on gfx1250",
+            hint="gemm multiplies plain matrices with E8M0 scales by WMMAScale instructions",
         )  # fmt: skip
     a, b, order = _TYPES[plan.in_dtype]
     steps, broken = plan.epilogue, None
@@ -76,7 +93,8 @@ def weighted_plan(plan: PreshufflePlan, arch: str) -> GemmPlan:
             direct=plan.direct,
         )  # fmt: skip
         try:
-            return derive(problem, lookup(arch), config)
+            gemm = derive(problem, lookup(arch), config)
+            return WeightedPlan(gemm, plan.n, plan.k, plan.out_dtype)
         except ConfigError as error:
             broken = broken or error
     assert broken is not None
@@ -99,21 +117,19 @@ class _Matrices:
 
 
 @flyc.kernel
-def weighted_kernel(  # noqa: PLR0913, PLR0917
+def weighted_kernel(
     C: fx.Tensor, A: fx.Tensor, B: fx.Tensor, ScaleA: fx.Tensor, ScaleB: fx.Tensor,
-    Bias: fx.Tensor, M: fx.Int32, plan: fx.Constexpr[PreshufflePlan],
-    gemm: fx.Constexpr[GemmPlan],
+    Bias: fx.Tensor, M: fx.Int32, plan: fx.Constexpr[WeightedPlan],
 ) -> None:  # fmt: skip
     """Make one tile of C = epilogue(A B)."""
-    _make_tile((C, A, B, ScaleA, ScaleB, Bias), M, gemm, (plan.n, plan.k, plan.out_dtype))
+    _make_tile((C, A, B, ScaleA, ScaleB, Bias), M, plan)
 
 
-def _make_tile(
-    tensors: tuple[Any, ...], rows: Any, plan: GemmPlan, facts: tuple[int, int, str]
-) -> None:
-    """Emit what a workgroup does; `facts` are N, K and the type of C."""
+def _make_tile(tensors: tuple[Any, ...], rows: Any, weighted: WeightedPlan) -> None:
+    """Emit what a workgroup does."""
     c, a, b, scale_a, scale_b, bias = tensors
-    (n, k, out), config = facts, plan.config
+    plan, n, k, out = weighted.gemm, weighted.n, weighted.k, weighted.out_dtype
+    config = plan.config
     columns = fx.Int32(n)
     result = _Matrices.of(c, rows, n, _KINDS[out])
     extras = SimpleNamespace(
