@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import sys
 
@@ -10,7 +11,13 @@ import pytest
 
 from flydsl import config
 from flydsl.caching import fingerprint
-from flydsl.caching.fingerprint import compiler_fingerprint, loaded_folders
+from flydsl.caching.fingerprint import (
+    SourcesState,
+    compiler_fingerprint,
+    loaded_folders,
+    sources_hold,
+    sources_state,
+)
 
 
 @pytest.fixture
@@ -211,3 +218,40 @@ class TestListing:
         monkeypatch.setitem(sys.modules, "a_module_of_the_plugin", module)
         inner = str(self.project / "inner")
         assert set(loaded_folders()) == {inner, f"{inner}/data"}
+
+    @pytest.mark.parametrize("chosen", [True, False])
+    def test_the_state_of_sources_is_compared(self, chosen):
+        inner = str(self.project / "inner")
+        now()
+        state = sources_state((inner,) if chosen else None)
+
+        def holds():
+            fingerprint._Cached.seen = None
+            # As it comes back from the disk.
+            return sources_hold(SourcesState(*marshal.loads(marshal.dumps(tuple(state)))))
+
+        assert holds()
+        (self.project / "inner" / "notes.rst").write_text("no source")
+        assert holds()
+        (self.project / "plugin.py").write_text("b = 22")
+        assert holds() is chosen
+        touch(self.project / "inner" / "module.py")
+        assert not holds()
+
+    def test_a_state_of_sources_notices_new_files(self):
+        inner = self.project / "inner"
+        now()
+        state = sources_state((str(inner),))
+        (inner / "more.py").write_text("")
+        fingerprint._Cached.seen = None
+        assert not sources_hold(state)
+
+    def test_times_of_other_distributions_count_when_their_folder_changes(self):
+        other = self.site / "other-1.0.dist-info"
+        other.mkdir()
+        settle(self.site)
+        before = now()
+        touch(other)
+        assert now() == before
+        touch(self.site)
+        assert now() != before
