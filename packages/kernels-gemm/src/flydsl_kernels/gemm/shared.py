@@ -37,6 +37,8 @@ _WAVE = 32
 _VALUES = 8
 _OVERHEAD = 26
 """Registers for addresses and what else there is; from compiled kernels."""
+_SLACK = 16
+"""Registers of a lane that stay free: kernels that are predicted to need the last ones spill."""
 _TILES = (
     (16, 64, 1, 4),
     (32, 64, 1, 4),
@@ -44,9 +46,11 @@ _TILES = (
     (64, 64, 2, 2),
     (64, 96, 2, 2),
     (64, 128, 2, 2),
+    (64, 128, 2, 4),
     (128, 64, 2, 2),
     (128, 96, 2, 2),
     (128, 128, 2, 2),
+    (128, 128, 4, 4),
     (128, 256, 2, 4),
     (256, 256, 4, 4),
 )
@@ -182,7 +186,7 @@ def _row_rules(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> It
             f"{SHARED_STEP}",
         )  # fmt: skip
     waves = max(1, -(-config.waves // facts.lds.simds))
-    most = min(facts.registers.vgpr_usual, facts.registers.vgpr_total // waves)
+    most = min(facts.registers.vgpr_usual, facts.registers.vgpr_total // waves) - _SLACK
     _, needed = shared_needs(problem, facts, config)
     if needed > most:
         yield Broken(
