@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +17,7 @@ from figures import Figure, add_json, show
 
 import flydsl_emu
 from flydsl.config import scope
-from flydsl_kernels.attention import paged_attention_decode
+from flydsl_kernels.attention import mla_decode, paged_attention_decode
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -39,13 +40,41 @@ def measure(target: str, kind: np.dtype, layout: str, keys: int) -> list[Figure]
     with scope(FLYDSL_TARGET=target), flydsl_emu.collect() as reports:
         paged_attention_decode(q, *caches, table, lens, cache_layout=layout)
     report = next(r for r in reports if "decode_kernel" in r.kernel)
+    return figures(f"decode {kind.name} {layout} {target}", report, sum(c.nbytes for c in caches))
+
+
+def measure_latent(target: str, kind: np.dtype, keys: int) -> list[Figure]:
+    """Run one call of latent attention for 128 heads and return its figures."""
+    random = np.random.default_rng(0)
+    q = random.standard_normal((1, 1, 128, 576)).astype(BF16)
+    cache = random.standard_normal((keys // 64, 64, 576)).astype(kind)
+    table = np.arange(keys // 64, dtype=np.int32)[None]
+    with scope(FLYDSL_TARGET=target), flydsl_emu.collect() as reports:
+        mla_decode(q, cache, table, np.array([keys], np.int32), partitions=1)
+    report = next(r for r in reports if "latent_kernel" in r.kernel)
+    # The kernel writes f32 results of the one part, and reads the queries: neither is cache.
+    other = q.nbytes + 4 * 128 * 512
+    return figures(f"latent {kind.name} {target}", report, cache.nbytes, other)
+
+
+def figures(name: str, report: Any, size: int, other: int = 0) -> list[Figure]:
+    """Return what a kernel moves against the size of the cache, and what it uses.
+
+    Args:
+        name: What is measured.
+        report: The emulator's report.
+        size: Bytes of the cache.
+        other: Bytes that it moves besides.
+    """
     loads = [a for a in report.accesses if a.space == "global" and "load" in a.text]
+    # Those of 32 bits read the numbers of pages.
+    loads = [a for a in loads if not a.text.startswith(("global_load_dword ", "global_load_b32"))]
     wide = [a for a in loads if "dwordx4" in a.text or "b128" in a.text]
-    size = sum(c.nbytes for c in caches)
-    name = f"decode {kind.name} {layout} {target}"
     share = sum(a.executions for a in wide) / sum(a.executions for a in loads)
     return [
-        Figure(f"{name}: distinct bytes / KV bytes", report.distinct_bytes / size, "ratio"),
+        Figure(
+            f"{name}: distinct bytes / KV bytes", (report.distinct_bytes - other) / size, "ratio"
+        ),
         Figure(f"{name}: 128-bit loads / loads", share, "ratio"),
         Figure(f"{name}: registers", report.resources.vgprs, "VGPR"),
         Figure(f"{name}: scratch", report.resources.scratch_bytes, "B"),
@@ -61,8 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = {
         "gfx942": np.dtype(ml_dtypes.float8_e4m3fnuz),
         "gfx950": np.dtype(ml_dtypes.float8_e4m3fn),
+        "gfx1100": np.dtype(ml_dtypes.float8_e4m3fn),
+        "gfx1201": np.dtype(ml_dtypes.float8_e4m3fn),
     }
     for target, small in kinds.items():
+        for kind in (BF16, small):
+            show(measure_latent(target, kind, options.keys), options.json)
         for kind in (BF16, small):
             for layout in ("linear", "vectorised"):
                 show(measure(target, kind, layout, options.keys), options.json)

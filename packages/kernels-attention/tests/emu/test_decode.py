@@ -51,22 +51,49 @@ def run(case, **options):
     return result
 
 
+def run_without_spills(case):
+    """Call, check, and look at what the kernels use."""
+    with flydsl_emu.collect() as reports:
+        run(case)
+    assert not any(report.resources.scratch_bytes for report in reports)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_against_float64(name, gfx942):
-    run(Case(**CASES[name]))
+    run_without_spills(Case(**CASES[name]))
 
 
 @pytest.mark.parametrize("name", ["linear", "several queries and a window", "fn, blocks"])
 def test_on_gfx950(name):
     with config.scope(FLYDSL_TARGET="gfx950"):
-        run(Case(**CASES[name]))
+        run_without_spills(Case(**CASES[name]))
 
 
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx1201", "gfx1250"])
 @pytest.mark.parametrize("name", SOME)
 def test_on_waves_of_32(name, arch):
     with config.scope(FLYDSL_TARGET=arch):
-        run(Case(**CASES[name]))
+        run_without_spills(Case(**CASES[name]))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201"])
+@pytest.mark.parametrize("name", CASES)
+def test_no_case_spills_on_waves_of_32(name, arch):
+    with config.scope(FLYDSL_TARGET=arch):
+        run_without_spills(Case(**CASES[name]))
+
+
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1201", "gfx1250"])
+def test_large_scores_and_equal_values_on_waves_of_32(arch):
+    case = Case(lens=(100,), heads=32, kv=1, queries=2, d=64, dv=32, kind=INT8, scale="number")
+    case.arrays["q"] = (case.arrays["q"].astype(np.float32) * 64).astype(BF16)
+    with config.scope(FLYDSL_TARGET=arch):
+        run(case)
+        values = case.arrays["values"]
+        values[:] = 100
+        found = run(case).astype(np.float32)
+    assert np.abs(found - 7).max() <= 2.0**-6
 
 
 @pytest.mark.nightly

@@ -229,6 +229,7 @@ def select_decode(problem: DecodeProblem, facts: ArchFacts) -> DecodePlan:
     span = 16 if turned else least_span(unit)
     piece = 16 if problem.byte and problem.d_qk % (16 * parts) == 0 else 8
     crowded = unit == "wmma-1250" and problem.d_v * (1 if problem.byte else 2) > 256
+    crowded |= unit == "wmma-11" and problem.d_v == 128 and columns == 1 and not problem.byte
     width, turns = _value_loads(problem, 2 if crowded else 1)
     plan = DecodePlan(problem, unit, span, columns, blocks, piece, width, turns)
     if parts == 4:
@@ -240,9 +241,9 @@ def select_decode(problem: DecodeProblem, facts: ArchFacts) -> DecodePlan:
 def _shares(plan: DecodePlan) -> int:
     """Return in how many shares values are loaded where waves have 32 lanes.
 
-    A lane has 256 registers. Few do where loads have less than 128 bits, each of which takes a
-    register or more; where halves of the wave exchange operands made of bytes; and where results
-    and values together would fill them.
+    A lane has 256 registers. They do not suffice where loads have less than 128 bits, each of which
+    takes a register or more; where halves of the wave exchange operands made of floats of 8 bits,
+    or all of a value of 128 elements; and where results and values together would fill them.
     """
     size = 1 if plan.problem.byte else 2
     linear = plan.problem.layout == "linear"
@@ -250,6 +251,8 @@ def _shares(plan: DecodePlan) -> int:
         return plan.loads
     if not linear and plan.unit == "wmma-11" and plan.problem.cache.startswith("float8"):
         return 2
+    if plan.turns > 1 and plan.unit == "wmma-11" and plan.problem.d_v == 128:
+        return 2 if linear else 1
     values = plan.span * plan.problem.d_v * size // 64
     return min(plan.loads, 4) if plan.columns * plan.tiles * 8 + values > 192 else 1
 
