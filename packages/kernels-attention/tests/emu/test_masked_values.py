@@ -6,15 +6,17 @@ visible values are not all finite is what float64 gives for positive weights: th
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from attention_reference import BF16, FNUZ, FP8, mask
+from decode_reference import F16, FN, Case
 from flash_cases import normal
 
 from flydsl import config
-from flydsl_kernels.attention import flash_attention
+from flydsl_kernels.attention import flash_attention, mla_decode, paged_attention_decode
 
-F16 = np.dtype(np.float16)
+E5M2 = np.dtype(ml_dtypes.float8_e5m2)
 ODD = (np.nan, np.inf, -np.inf)
 
 
@@ -156,3 +158,124 @@ def test_values_in_every_mode(target):
     for kind, layout in [("packed", ""), ("paged", "linear"), ("paged", "vectorised")]:
         for window in ((None, None), (9, None), (60, None)):
             sequences(kind, layout, window)
+
+
+def decoded(case):
+    """Run a decoding case with such values near the end of its sequences, and with zeros there."""
+    random = np.random.default_rng()
+    given, lens = case.arrays, np.array(case.lens, np.int32)
+    values, odd = given["values"], np.zeros(given["values"].shape)
+    kinds = ODD if case.kind in (BF16, F16, E5M2) else (np.nan,)
+    for row, length in enumerate(lens):
+        for at in range(max(0, length - 6), length):
+            place = given["table"][row, at // case.page], at % case.page
+            chosen = random.random((case.kv, case.dv)) < 0.2
+            odd[place][chosen] = random.choice(kinds, chosen.sum())
+    results = []
+    for kept in (odd, np.zeros_like(odd)):
+        given["values"] = np.where(odd != 0, kept.astype(case.kind), values)
+        results.append(
+            paged_attention_decode(
+                given["q"], *case.caches(), given["table"], lens, window=case.window,
+                k_scale=given["units"][0], v_scale=given["units"][1], cache_layout=case.layout,
+                return_lse=True,
+            )
+        )  # fmt: skip
+    (found, logs), (without, other_logs) = results
+    assert np.array_equal(logs, other_logs)
+    for row, length in enumerate(lens):
+        at = np.arange(length)
+        own = odd[given["table"][row, at // case.page], at % case.page]
+        places = length - case.queries + np.arange(case.queries)[:, None]
+        seen = at <= places
+        if case.window is not None:
+            seen &= at >= places - case.window
+        sums = odd_sums(np.repeat(own, case.heads // case.kv, 1), seen)
+        compare(found[row], without[row], sums)
+
+
+DECODED = {
+    "linear": {"queries": 3, "lens": (0, 37, 2), "dv": 32},
+    "vectorised": {
+        "queries": 2, "lens": (33,), "dv": 64, "layout": "vectorised", "window": 2, "kind": FN,
+        "scale": "number",
+    },
+    "transposed": {
+        "queries": 4, "lens": (40,), "dv": 32, "layout": "transposed", "window": 9, "kind": FNUZ,
+        "scale": "token", "page": 64,
+    },
+    "with infinities of 8 bits": {
+        "queries": 2, "lens": (40,), "dv": 32, "kind": E5M2, "scale": "number",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECODED)
+def test_values_that_some_queries_see_while_decoding(name, gfx942):
+    decoded(Case(heads=4, d=64, **DECODED[name]))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", DECODED)
+def test_values_while_decoding_everywhere(name, target):
+    for width in (32, 96, 128, 256):
+        for queries in (2, 3, 4):
+            decoded(Case(heads=4, d=64, **DECODED[name] | {"dv": width, "queries": queries}))
+
+
+def test_units_that_some_queries_see(gfx942):
+    """A unit that is no number makes NaN of what sees its value, and of nothing else."""
+    case = Case(heads=4, d=64, lens=(40,), dv=32, queries=3, kind=FN, scale="token", page=64)
+    given, lens = case.arrays, np.array(case.lens, np.int32)
+    results = []
+    for unit in (1.0, np.nan):
+        given["units"][1][given["table"][0, 0], :, 38] = unit
+        results.append(
+            paged_attention_decode(
+                given["q"], *case.caches(), given["table"], lens, k_scale=given["units"][0],
+                v_scale=given["units"][1],
+            ).astype(np.float32)
+        )  # fmt: skip
+    assert np.array_equal(results[1][:, 0], results[0][:, 0])
+    assert np.isnan(results[1][:, 1:]).all()
+
+
+def latent(lens, heads, queries, page, kind=BF16):
+    """Decode latent attention with a token that is not finite and that some queries see."""
+    random = np.random.default_rng()
+    count, most = len(lens), -(-max(lens) // page)
+    cache = random.standard_normal((count * most, page, 576)).astype(kind)
+    table = random.permutation(count * most).reshape(count, most).astype(np.int32)
+    q = random.standard_normal((count, queries, heads, 576)).astype(BF16)
+    without, logs = mla_decode(q, cache, table, np.array(lens, np.int32), return_lse=True)
+    for odd in ODD if cache.itemsize > 1 else (np.nan,):
+        spoiled, at = cache.copy(), [n - 1 - int(random.integers(0, queries)) for n in lens]
+        for row, key in enumerate(at):
+            spoiled[table[row, key // page], key % page, 7] = odd
+        found, others = mla_decode(q, spoiled, table, np.array(lens, np.int32), return_lse=True)
+        for row, query in np.ndindex(count, queries):
+            if at[row] > lens[row] - queries + query:
+                assert np.array_equal(found[row, query], without[row, query])
+                assert np.array_equal(others[row, :, query], logs[row, :, query])
+                continue
+            # A score is infinite too: without it, or none, as is zero times its value.
+            own = found[row, query].astype(np.float32)
+            none = ~(q[row, query, :, 7].astype(np.float32) * odd < 0)
+            assert np.isnan(own[none]).all()
+            assert np.isnan(own[:, 7]).all()
+            assert np.isfinite(np.delete(own[~none], 7, 1)).all()
+
+
+def test_tokens_that_some_queries_see(gfx942):
+    latent((37, 30), 16, 3, 16)
+    latent((33,), 32, 2, 64, FN)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_tokens_everywhere(target):
+    for heads in (8, 16, 40, 128):
+        for queries in (2, 3, 4):
+            latent((70, 30, 64), heads, queries, 16)
+            latent((33,), heads, queries, 64, FN)

@@ -158,6 +158,11 @@ class DecodePlan:
         return range(number * size, min((number + 1) * size, self.loads))
 
     @property
+    def uneven(self) -> bool:
+        """Whether some rows see keys that others do not."""
+        return self.problem.queries > 1
+
+    @property
     def rows(self) -> int:
         """Rows of queries that share a head of the cache."""
         return self.problem.group * self.problem.queries
@@ -377,6 +382,11 @@ class LatentPlan:
     def groups(self) -> int:
         """Groups of 128 elements of values that a wave has."""
         return LATENT // 128 // self.split
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some rows see values that others do not, and that may be no numbers."""
+        return self.problem.queries > 1 and self.problem.cache != "int8"
 
     @property
     def rows(self) -> int:

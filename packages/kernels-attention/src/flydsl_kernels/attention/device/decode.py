@@ -9,6 +9,7 @@ import flydsl.expr as fx
 from flydsl.expr.storage import ArrayType
 from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.decoding import ROWS, WAVES, DecodePlan, DecodeProblem, select_decode
+from flydsl_kernels.attention.device.caches import known_page, value_place
 from flydsl_kernels.attention.device.decode_keys import (
     Pages,
     hidden_values,
@@ -32,6 +33,7 @@ from flydsl_kernels.attention.device.decode_work import (
     part_count,
 )
 from flydsl_kernels.attention.device.matrix import UNITS, Unit
+from flydsl_kernels.attention.device.nonfinite import any_wave, cleaned, mend, odd_part
 from flydsl_kernels.attention.device.softmax import LEAST, largest_of
 from flydsl_rocdl.expr.access import amd_facts
 
@@ -155,9 +157,39 @@ def _scores(part: Part, queries: Queries, first: Any, loaded: list[Any]) -> list
     return [[x for total in totals for x in total * part.scale] for totals in sums]
 
 
+def _odd_unit(unit: Any) -> Any:
+    """Return whether a unit is not finite."""
+    return odd_part(unit, "float32").bitcast(fx.Int32) != 0
+
+
 @flyc.jit
-def _hidden(part: Part, first: Any, partly: Any, scores: Any, values: Any, units: Any) -> Any:
+def _cleaned(part: Part, values: Any, units: Any, flag: Any) -> Any:
+    """Return values and units with zero for what is not finite, and the flag.
+
+    The flag becomes 1 if the wave had anything of the kind.
+    """
+    problem, lanes = part.pages.plan.problem, UNITS[part.pages.plan.unit].lanes
+    if fx.const_expr(problem.cache != "int8" and len(values) > 0):
+        values, flag = cleaned(values, problem.cache, flag, lanes)
+    if fx.const_expr(len(units) > 0):
+        found = [_odd_unit(unit) for unit in units]
+        some = found[0]
+        for other in found[1:]:
+            some = some | other
+        flag = fx.arith.select(fx.rocdl.ballot(UNITS[part.pages.plan.unit].ballot, some) != 0,
+                               fx.Int32(1), flag)  # fmt: skip
+        none = fx.Float32(0.0)
+        units = [fx.arith.select(odd, none, x) for odd, x in zip(found, units, strict=True)]
+    return values, units, flag
+
+
+@flyc.jit
+def _hidden(
+    part: Part, first: Any, partly: Any, scores: Any, values: Any, units: Any, flag: Any
+) -> Any:
     """Return scores, what was loaded of values, and its units without what rows do not see.
+
+    What is not finite goes from values that some rows see; the flag then is 1, and returned too.
 
     Args:
         part: The wave's part.
@@ -166,6 +198,7 @@ def _hidden(part: Part, first: Any, partly: Any, scores: Any, values: Any, units
         scores: Per block of rows the lane's scores.
         values: What was loaded of values.
         units: Units of the lane's keys, or an empty list.
+        flag: The flag.
     """
     if partly:
         lost, none, left = fx.Float32(float("-inf")), fx.Float32(0.0), part.pages.a.left
@@ -177,38 +210,43 @@ def _hidden(part: Part, first: Any, partly: Any, scores: Any, values: Any, units
         within = _within(part, first, left)
         values = hidden_values(part.pages, values, within)
         units = [fx.arith.select(s, unit, none) for s, unit in zip(within, units, strict=False)]
-    return scores, values, units
+        if fx.const_expr(part.pages.plan.uneven):
+            values, units, flag = _cleaned(part, values, units, flag)
+    return scores, values, units, flag
 
 
 @flyc.jit
-def _hidden_share(part: Part, first: Any, partly: Any, values: Any) -> Any:
-    """Return a share of the values as `_hidden` does."""
+def _hidden_share(part: Part, first: Any, partly: Any, values: Any, flag: Any) -> Any:
+    """Return a share of the values, and the flag, as `_hidden` does."""
     if partly:
         values = hidden_values(part.pages, values, _within(part, first, part.pages.a.left))
-    return values
+        if fx.const_expr(part.pages.plan.uneven):
+            values, _, flag = _cleaned(part, values, [], flag)
+    return values, flag
 
 
 def step(
-    part: Part, queries: Queries, state: list[Any], loaded: Any, first: Any, partly: Any
-) -> list[Any]:
-    """Return the state after a step of keys.
+    part: Part, queries: Queries, carried: tuple[Any, Any], loaded: Any, first: Any, partly: Any
+) -> tuple[Any, Any]:
+    """Return (state, flag) after a step of keys.
 
     Args:
         part: The wave's part.
         queries: Operands of the rows.
-        state: Per block of rows: reference, sum, and the blocks of the result.
+        carried: Per block of rows: reference, sum, and the blocks of the result; and whether values
+            were cleaned.
         loaded: What was loaded of keys and of values; nothing where they have shares.
         first: First key of the step.
         partly: Whether some rows do not see all of it.
     """
-    plan, a = part.pages.plan, part.pages.a
+    (state, flag), plan, a = carried, part.pages.plan, part.pages.a
     unit, units = UNITS[plan.unit], []
     scores = _scores(part, queries.within(first), first, loaded[0])
     if plan.problem.token_scales:
         scales, units = (_token_scales(part, x, first) for x in (a.scale_k, a.scale_v))
         scores = [[x * s for x, s in zip(mine, scales, strict=True)] for mine in scores]
     values = own_values(part.pages, loaded[1])
-    scores, values, units = _hidden(part, first, partly, scores, values, units)
+    scores, values, units, flag = _hidden(part, first, partly, scores, values, units, flag)
     found, operands = [], []
     for mine, column in zip(scores, state, strict=True):
         reference, total, parts = raised_rows(column, largest_of(mine), unit)
@@ -224,18 +262,18 @@ def step(
     for share in range(plan.shares):
         if plan.shares > 1:
             values = own_values(part.pages, load_values(part.pages, first, share))
-            values = _hidden_share(part, first, partly, values)
+            values, flag = _hidden_share(part, first, partly, values, flag)
         for block in value_operands(part.pages, values, part.kind):
             for mine, (_, _, parts) in zip(operands, found, strict=True):
                 for value, weight in zip(block, mine, strict=True):
                     parts[tile] = unit.multiply(value, weight, parts[tile])
             tile += 1
-    return found
+    return found, flag
 
 
 @flyc.jit
-def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wave: Any) -> Any:
-    """Return the state after the wave's steps of the keys from span[0] to span[1].
+def passes(part: Part, queries: Any, carried: Any, span: tuple[Any, Any], wave: Any) -> Any:
+    """Return (state, flag) after the wave's steps of the keys from span[0] to span[1].
 
     With waves of 64 lanes the keys of the next step are loaded while a step is computed. On
     architectures with waves of 32, more of them hide the latency of memory.
@@ -253,7 +291,7 @@ def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wa
             keys = load_keys(pages, first) if plan.key_shares == 1 else []
             values = load_values(pages, first) if plan.shares == 1 else []
             partly = (first < low) | (first + plan.step > high)
-            state = step(part, queries, state, (keys, values), first, partly)
+            carried = step(part, queries, carried, (keys, values), first, partly)
     else:
         keys = load_keys(pages, begin)
         for first in range(begin, end, stride):
@@ -261,9 +299,9 @@ def passes(part: Part, queries: Any, state: list[Any], span: tuple[Any, Any], wa
             after = first + stride
             following = load_keys(pages, fx.arith.select(after < end, after, first))
             partly = (first < low) | (first + plan.step > high)
-            state = step(part, queries, state, (keys, values), first, partly)
+            carried = step(part, queries, carried, (keys, values), first, partly)
             keys = following
-    return state
+    return carried
 
 
 @flyc.jit
@@ -317,6 +355,58 @@ def finish(
         fx.gpu.barrier()
 
 
+@flyc.jit
+def mend_rows(part: Part, slot: Any, wave: Any, span: tuple[Any, Any]) -> None:
+    """Add to the results what rows see of values that are not finite and were cleaned.
+
+    Args:
+        part: The wave's part.
+        slot: Number of the part.
+        wave: Number of the wave.
+        span: The part's first key, and one past the last.
+    """
+    pages, a, plan = part.pages, part.pages.a, part.pages.plan
+    problem = plan.problem
+    most, width = problem.queries + plan.step, plan.parts * WAVES
+    # Other waves have written some of it.
+    fx.gpu.barrier()
+    base = slot.to(fx.Int64) * a.parts.stride[0] + pages.head.to(fx.Int64) * a.parts.stride[1]
+    for row in part.rows:
+        if row < plan.rows:
+            place = part.length - problem.queries + row // problem.group
+            end, low = fx.min(place + 1, span[1]), span[0]
+            if fx.const_expr(problem.window):
+                low = fx.max(low, place - a.left)
+            spans = [(fx.max(low, place + 1 - most), end)]
+            if fx.const_expr(problem.window):
+                spans.append((low, fx.min(place - a.left + most, end)))
+            mend(
+                spans,
+                (wave * plan.parts + pages.quarter, problem.d_v, width, 1),
+                lambda key, element: odd_value(pages, key, element),
+                a.parts.iter + (base + row.to(fx.Int64) * a.parts.stride[2]),
+            )
+
+
+def odd_value(pages: Pages, key: Any, element: Any) -> Any:
+    """Return an element of a key's value in its unit if one of them is not finite, else zero."""
+    plan, a = pages.plan, pages.a
+    problem = plan.problem
+    page, token = (
+        known_page((pages.table + key // problem.page).load(), a.values),
+        key % problem.page,
+    )
+    place = (pages.head, page.to(fx.Int64), token.to(fx.Int64))
+    start, distance = value_place(a.values, *place, problem.layout)
+    value = (start + element.to(fx.Int64) * distance).load()
+    if not problem.token_scales:
+        return odd_part(value, problem.cache)
+    unit = a.scale_v[page, pages.head, token]
+    wide = value.to(fx.Float32)
+    odd = _odd_unit(unit) if problem.cache == "int8" else _odd_unit(wide) | _odd_unit(unit)
+    return fx.arith.select(odd, wide * unit, fx.Float32(0.0))
+
+
 def _store(plan: DecodePlan, target: Any, value: Any, tile: int, quarter: Any) -> None:
     """Store a lane's elements of a block of a row's result."""
     unit = UNITS[plan.unit]
@@ -367,8 +457,12 @@ def decode_kernel(
         state = [(fx.Float32(LEAST), fx.Float32(0.0), [zero] * plan.tiles) for _ in rows]
         start = begin + number * size
         span = (start, fx.min(start + size, begin + keys))
-        state = passes(part, queries, state, span, wave)
+        state, flag = passes(part, queries, (state, fx.Int32(0)), span, wave)
         finish(a, part, state, slot, wave, shared)
+        if fx.const_expr(plan.uneven):
+            words = shared.allocate(ArrayType(fx.Int32, WAVES)).ptr
+            if any_wave(words, flag, wave, WAVES) != 0:
+                mend_rows(part, slot, wave, span)
 
 
 @flyc.jit

@@ -30,7 +30,9 @@ from flydsl_kernels.attention.device.decode import KINDS, raised_rows, rows_sum
 from flydsl_kernels.attention.device.decode_keys import grouped, kept_words
 from flydsl_kernels.attention.device.decode_work import Work, own_part, part_count
 from flydsl_kernels.attention.device.exact import exact16
+from flydsl_kernels.attention.device.latent_values import clean_tokens, mend_rows
 from flydsl_kernels.attention.device.matrix import UNITS, Unit, joined, load_pieces
+from flydsl_kernels.attention.device.nonfinite import any_wave
 from flydsl_kernels.attention.device.softmax import LEAST, largest_of
 from flydsl_rocdl.expr.access import amd_facts
 
@@ -322,17 +324,20 @@ def _weigh(place: Place, weights: Any, parts: list[Any]) -> list[Any]:
     return out
 
 
-def step(place: Place, queries: Queries, state: Any, first: Any) -> Any:
-    """Return the state after the step in LDS, which starts at key `first`.
+def step(place: Place, queries: Queries, carried: tuple[Any, Any], first: Any) -> Any:
+    """Return (state, flag) after the step in LDS, which starts at key `first`.
 
     Args:
         place: The thread's place.
         queries: Operands of the rows.
-        state: Reference and sum of the lane's row, and the blocks of the result.
+        carried: Reference and sum of the lane's row, and the blocks of the result; and whether
+            values were cleaned.
         first: First key of the step.
     """
-    plan, unit = place.plan, place.unit
+    (state, flag), plan, unit = carried, place.plan, place.unit
     scores = _all_scores(place, _own_scores(place, queries.within(first)))
+    if plan.uneven:
+        flag = clean_tokens(place, first, flag)
     lost = fx.Float32(float("-inf"))
     keys = [first + place.part * plan.span + key for key in range(plan.span)]
     query = fx.min(place.number, plan.rows - 1) // plan.problem.heads
@@ -343,12 +348,13 @@ def step(place: Place, queries: Queries, state: Any, first: Any) -> Any:
     for weight in weights:
         total = total + weight
     narrow = fx.Vector.from_elements(weights).to(place.kind)
-    return reference, total, _weigh(place, joined(narrow, unit, place.part), parts)
+    parts = _weigh(place, joined(narrow, unit, place.part), parts)
+    return (reference, total, parts), flag
 
 
 @flyc.jit
-def passes(place: Place, queries: Queries, state: Any, span: tuple[Any, Any]) -> Any:
-    """Return the state after the keys from span[0] to span[1], the next ones loaded meanwhile."""
+def passes(place: Place, queries: Queries, carried: Any, span: tuple[Any, Any]) -> Any:
+    """Return (state, flag) after the keys of the span, the next ones loaded meanwhile."""
     begin, end = span
     size = place.plan.step
     share = load_tokens(place, begin)
@@ -358,8 +364,8 @@ def passes(place: Place, queries: Queries, state: Any, span: tuple[Any, Any]) ->
         fx.gpu.barrier()
         after = first + size
         share = load_tokens(place, fx.arith.select(after < end, after, first))
-        state = step(place, queries, state, first)
-    return state
+        carried = step(place, queries, carried, first)
+    return carried
 
 
 def load_rows(place: Place, sequence: Any, shared: Any, wave: Any) -> Queries:
@@ -451,8 +457,12 @@ def latent_kernel(
         tiles = LATENT // 16 // plan.split
         state = (fx.Float32(LEAST), fx.Float32(0.0), [zero] * tiles)
         start = number * size
-        state = passes(place, queries, state, (start, fx.min(start + size, length)))
+        span = (start, fx.min(start + size, length))
+        state, flag = passes(place, queries, (state, fx.Int32(0)), span)
         finish(place, state, slot)
+        if fx.const_expr(plan.uneven):  # noqa: SIM102  (decided while tracing)
+            if any_wave(tokens, flag, wave, plan.waves) != 0:
+                mend_rows(place, slot, span)
 
 
 @flyc.jit

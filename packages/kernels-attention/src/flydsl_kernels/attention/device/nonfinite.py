@@ -22,15 +22,15 @@ _WORDS = {
     "bfloat16": (0x7FFF7FFF, 0x00800080),
     "float8_e4m3fn": (0x7F7F7F7F, 0x01010101),
     "float8_e4m3fnuz": (0x7F7F7F7F, 0x7F7F7F7F),
+    "float8_e5m2": (0x7F7F7F7F, 0x04040404),
 }
 _SIGNS = {
     "float16": 0x80008000,
     "bfloat16": 0x80008000,
     "float8_e4m3fn": 0x80808080,
     "float8_e4m3fnuz": 0x80808080,
+    "float8_e5m2": 0x80808080,
 }
-# Infinity without its sign, moved to the left by a bit.
-_LEAST = {"float16": 0xF800, "bfloat16": 0xFF00}
 _EXPONENT = 0x7F800000
 
 
@@ -47,13 +47,21 @@ def cleaned(vectors: list[Any], name: str, flag: Any, lanes: int) -> tuple[list[
     """Return (vectors with zero for what is not finite, flag, 1 if a lane of the wave had any).
 
     Args:
-        vectors: Vectors of whole words.
+        vectors: Vectors of the same length: of whole words, or an even number of halves of words.
         name: Element type.
         flag: Number that is kept if there is nothing.
         lanes: Lanes of a wave.
     """
+    count = vectors[0].numel
+    split = count * vectors[0].dtype.width < 32
+    if split:
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [one.shuffle(other, range(2 * count)) for one, other in pairs]
     if fx.rocdl.ballot(fx.Int64 if lanes == 64 else fx.Int32, _any_odd(vectors, name)) != 0:
         vectors, flag = without_odd(vectors, name), fx.Int32(1)
+    if split:
+        halves = (range(count), range(count, 2 * count))
+        vectors = [vector.shuffle(vector, half) for vector in vectors for half in halves]
     return vectors, flag
 
 
@@ -74,15 +82,7 @@ def without_odd(vectors: list[Any], name: str) -> list[Any]:
 
 
 def _any_odd(vectors: list[Any], name: str) -> Any:
-    """Return whether any element is not finite: by two instructions a word of 16-bit elements.
-
-    Nothing but the result is kept in registers.
-    """
-    if not name.startswith("float8"):
-        top = vectors[0].bitcast(fx.Uint16) << 1
-        for vector in vectors[1:]:
-            top = fx.max(top, vector.bitcast(fx.Uint16) << 1)
-        return top.reduce("max") >= fx.Uint16(_LEAST[name])
+    """Return whether any element of vectors of whole words is not finite."""
     some = fx.Uint32(0)
     for item in [item for vector in vectors for item in _marks(vector.bitcast(fx.Uint32), name)]:
         some = some | item
@@ -114,12 +114,12 @@ def odd_part(value: Any, name: str, lost: bool = False) -> Any:
     """Return an element as f32 if it is not finite, else zero.
 
     Args:
-        value: The element; 8-bit floats are bytes.
+        value: The element; bytes are 8-bit floats without infinities.
         name: Element type.
         lost: Return NaN for infinities too.
     """
     zero, nan = fx.Float32(0.0), fx.Float32(float("nan"))
-    if name.startswith("float8"):
+    if isinstance(value, fx.Uint8):
         word = value.to(fx.Uint32)
         mark = _marks(word, name) & fx.Uint32(0x80)
         return fx.arith.select(mark != fx.Uint32(0), nan, zero)
