@@ -148,3 +148,38 @@ def test_the_operator_passes_pytorchs_own_checks(gfx942):
     arguments = (*arrays, [None] * 10, [-1, -1, 1, 1, -1, -1], "linear", 0.0)
     utilities = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(flash_attention_operator, arguments, test_utils=utilities)
+
+
+def gradients(arrays, slope):
+    """Return the gradients of q, k and v with a window."""
+    leaves = [x.clone().requires_grad_() for x in arrays]
+    flash_attention(*leaves, window=(9, 3)).backward(slope)
+    return [wide(x.grad[0]) for x in leaves]
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("which", range(4), ids=["q", "k", "v", "slope"])
+def test_what_is_not_finite_stays_with_those_that_see_it(which, odd, gfx942):
+    """One element: exactly what is not computed from it stays what it is without it."""
+    arrays = [x.detach() for x in tensors(*((1, n, 1, 32) for n in (40, 50, 50, 40)))]
+    expected = gradients(arrays[:3], arrays[3])
+    at = int(np.random.default_rng().integers(15, 40))
+    arrays[which][0, at, 0, 5] = odd
+    found = gradients(arrays[:3], arrays[3])
+    seen = mask(40, 50, 9, 3)
+    if which in (0, 3):
+        rows, keys = np.arange(40) == at, seen[at]
+    else:
+        rows = seen[:, at]
+        keys = seen[rows].any(0)
+    assert np.array_equal(found[0][~rows], expected[0][~rows])
+    for number in (1, 2):
+        assert np.array_equal(found[number][~keys], expected[number][~keys])
+    if which == 0:
+        assert np.isnan(found[1][keys]).all()
+    elif which == 1:
+        assert np.isnan(found[0][rows, 0, 5]).all()
+    elif which == 3:
+        own = found[2][keys, 0]
+        assert np.array_equal(own[:, 5], np.full(len(own), odd), equal_nan=True)
+        assert np.isfinite(np.delete(own, 5, 1)).all()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -20,8 +21,9 @@ from flydsl.expr.vector import vector_alias
 from flydsl_kernels.attention.device.block import own_block, own_lane
 from flydsl_kernels.attention.device.flash import load_rows, scores_of, store_row, weigh
 from flydsl_kernels.attention.device.matrix import ELEMENTS, UNITS, paired
+from flydsl_kernels.attention.device.nonfinite import any_wave, mend, odd_part
 from flydsl_kernels.attention.device.rows import head_rows, key_source
-from flydsl_kernels.attention.device.scores import own_rows, seen
+from flydsl_kernels.attention.device.scores import own_rows, seen, uneven_spans
 from flydsl_kernels.attention.device.softmax import power
 from flydsl_kernels.attention.device.tiles import Tiles
 from flydsl_kernels.attention.problem import FlashProblem
@@ -168,18 +170,21 @@ def narrowed(values: list[Any], tiles: Any) -> list[Any]:
 def gradient_passes(
     pair: Any, own: Any, found: Any, span: Any, rows: list[Any], flags: tuple[bool, bool]
 ) -> Any:
-    """Return the gradients after the tiles from span[0] to span[1].
+    """Return the gradients after the tiles from span[0] to span[1], and a flag.
+
+    The flag says whether what `mend_rows` is for was cleaned in the wave's share.
 
     Args:
         pair: The tiles.
         own: Operands of the own rows for both products.
-        found: Per block of own rows, the blocks of the gradients: of the first, of the second.
+        found: Per block of own rows, the blocks of the gradients: of the first, of the second; and
+            the flag.
         span: First key of the first tile, and one past the last.
         rows: The lane's own rows.
         flags: As of `differences`.
     """
     plan, unit = pair[0].plan, UNITS[pair[0].plan.unit]
-    half = pair[0].lane.half * unit.group
+    half, flag = pair[0].lane.half * unit.group, found[2]
     for first in range(span[0], span[1], plan.tile):
         turned = pair if fx.const_expr(flags[1]) else pair[1:]
         plain = [tiles.load_keys(first) for tiles in pair]
@@ -187,8 +192,13 @@ def gradient_passes(
         fx.rocdl.lds_barrier()
         for tiles, part in zip(pair, plain, strict=True):
             tiles.store_keys(part)
-        for tiles, part in zip(turned, across, strict=True):
-            tiles.store_values(part)
+        if fx.const_expr(flags[0] and plan.uneven):
+            flag = turned[0].store_values(across[0], flag)
+            for tiles, part in zip(turned[1:], across[1:], strict=True):
+                tiles.store_values(part, fx.Int32(0))
+        else:
+            for tiles, part in zip(turned, across, strict=True):
+                tiles.store_values(part)
         fx.rocdl.lds_barrier()
         scores, slopes = (scores_of(tiles, mine) for tiles, mine in zip(pair, own, strict=True))
         changes, weights = [], []
@@ -201,8 +211,46 @@ def gradient_passes(
             weights.append([piece for _, weight in made for piece in weight])
         one = weigh(pair[1], changes, found[0])
         two = weigh(pair[0], weights, found[1]) if fx.const_expr(flags[1]) else found[1]
-        found = (one, two)
+        found = (one, two, flag)
     return found
+
+
+@flyc.jit
+def mend_rows(a: Any, tiles: Any, lds: list[Any], rows: list[Any], keys: bool, flag: Any) -> None:
+    """Add what own rows see of other rows that are not finite and were cleaned.
+
+    The other rows are those of the gradient of the result, for gradients of v, and k, for those of
+    q. A score of such a key is none, or minus infinity: the gradient of q is none. Where such a row
+    of q is seen, its weights are none, and so is the gradient of k.
+
+    Args:
+        a: The arguments.
+        tiles: Tiles of any head.
+        lds: Where tiles are.
+        rows: The lane's own rows, whose gradients it has written.
+        keys: Whether own rows are those of k.
+        flag: The wave's flag.
+    """
+    plan, block, unit = tiles.plan, tiles.block, UNITS[tiles.plan.unit]
+    target, width = (a.second, plan.d_v) if keys else (a.first, plan.d_qk)
+    if any_wave(lds[0], flag, tiles.lane.wave, plan.waves) != 0:
+        for number in range(a.repeat):
+            head = block.head * a.repeat + number if fx.const_expr(keys) else block.kv_head
+            pair = side_tiles(a, plan, tiles.lane, replace(block, kv_head=head), lds)
+            others = pair[0 if keys else 1]
+            for row in rows:
+                if row.number < block.length_q:
+                    mend(
+                        uneven_spans(tiles, row),
+                        (tiles.lane.half * unit.group, width, 2 * unit.group, unit.group),
+                        partial(odd_element, others, not keys),
+                        start_of(target, block, row, width),
+                    )
+
+
+def odd_element(tiles: Any, lost: bool, row: Any, element: Any) -> Any:
+    """Return `odd_part` of an element of a row that is turned in the tiles."""
+    return odd_part(tiles.value_at(row, element), tiles.plan.element, lost)
 
 
 def start_of(target: Any, block: Any, row: Any, width: int) -> Any:
@@ -226,9 +274,10 @@ def gradient_kernel(
         own = (load_rows(tiles, a.q, plan.d_qk), load_rows(tiles, a.y, plan.d_v))
         rows = own_rows(tiles)
         zero = fx.Vector.filled((unit.registers,), 0.0, fx.Float32)
-        found = tuple(
+        sums = [
             [[zero] * (width // unit.rows) for _ in rows] for width in (plan.wide_qk, plan.wide_v)
-        )
+        ]
+        found: Any = (*sums, fx.Int32(0))
         for number in range(a.repeat):
             head = block.head * a.repeat + number if fx.const_expr(keys) else block.kv_head
             pair = side_tiles(a, plan, lane, replace(block, kv_head=head), lds)
@@ -246,6 +295,8 @@ def gradient_kernel(
                 if fx.const_expr(keys):
                     start = start_of(a.second, block, row, plan.d_v)
                     store_row(tiles, start, found[1][column], plan.d_v)
+        if fx.const_expr(plan.uneven):
+            mend_rows(a, tiles, lds, rows, keys, found[2])
 
 
 @flyc.jit
