@@ -19,6 +19,7 @@ from flydsl_rocdl.arch.memory import (
 from flydsl_rocdl.passes.async_groups import LDS_SCOPE
 from flydsl_rocdl.passes.builder import Value
 from flydsl_rocdl.passes.descriptors import parts
+from flydsl_rocdl.passes.intrinsics import called
 from flydsl_rocdl.passes.lane_addresses import FORM, SAME
 from flydsl_rocdl.passes.lowering import Lowering, constant_of, refuse
 from flydsl_rocdl.passes.memtypes import PointerType, bit_width, element_of, storage
@@ -217,10 +218,14 @@ def transposing_read(
             or "none",
         )  # fmt: skip
     granularity, bits, group = widths
-    half = f"vector<{bits // 16}xi16>"
-    words = b.type(half if granularity == 16 else f"vector<{bits // 32}xi32>")
+    size = 16 if granularity == 16 else 32
+    count = bits // size
+    words = b.type(f"vector<{count}xi{size}>")
     if group == 16:
-        loaded = b.value(f"rocdl.ds.read.tr{granularity}.b{bits}", words, (pointer,))
+        name = f"llvm.amdgcn.ds.read.tr{granularity}.b{bits}.v{count}i{size}"
+        # As plain loads, it waits for no loads into LDS that the kernel itself waits for.
+        flags = {"noalias_scopes": LDS_SCOPE} if low.explicit_waits else {}
+        loaded = called(low, name, [words], [pointer], flags).result
     else:
         name = f"ds.load.tr{granularity}.b{bits}" if shared else f"global.load.tr.b{bits}"
         loaded = b.intrinsic(f"amdgcn.{name}", words, (pointer,)).result

@@ -15,7 +15,7 @@ from flydsl import mlir
 from flydsl.expr.llvm import CALLED
 from flydsl_rocdl.passes.lowering import Lowering
 
-__all__ = ["PREFIX", "replace", "restored"]
+__all__ = ["PREFIX", "called", "replace", "restored"]
 
 PREFIX = "fly_intrinsic"
 _DECLARATION = re.compile(rf'^declare [^\n]*@"?{PREFIX}\.\d+\.[^\n]*\n', re.MULTILINE)
@@ -35,15 +35,33 @@ def replace(low: Lowering, function: Any) -> None:
     for op in calls:
         low.b.at(op)
         results = [r.type for r in op.results]
-        made = low.b.op("llvm.call", results, list(op.operands), _attributes(low, op, results))
+        made = called(low, str(op.attributes["intrin"].value), results, list(op.operands))
         for old, new in zip(op.results, made.results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
 
 
-def _attributes(low: Lowering, op: Any, results: list[Any]) -> dict[str, str]:
-    name = str(op.attributes["intrin"].value)
-    inputs = ", ".join(str(v.type) for v in op.operands)
+def called(
+    low: Lowering, name: str, results: list[Any], operands: list[Any],
+    flags: dict[str, str] | None = None,
+) -> Any:  # fmt: skip
+    """Return the call of a function that becomes one of the intrinsic `name`.
+
+    Args:
+        low: The lowering.
+        name: The intrinsic, with the types it is overloaded for.
+        results: Types of the results.
+        operands: Operands.
+        flags: More attributes of the call, such as scopes that it does not alias.
+    """
+    attributes = _attributes(low, name, results, operands) | (flags or {})
+    return low.b.op("llvm.call", results, operands, attributes)
+
+
+def _attributes(
+    low: Lowering, name: str, results: list[Any], operands: list[Any]
+) -> dict[str, str]:
+    inputs = ", ".join(str(v.type) for v in operands)
     signature = f"!llvm.func<{results[0] if results else 'void'} ({inputs})>"
     symbol = low.intrinsics.get((name, signature))
     if symbol is None:
@@ -56,7 +74,7 @@ def _attributes(low: Lowering, op: Any, results: list[Any]) -> dict[str, str]:
         "TailCallKind": "#llvm.tailcallkind<none>",
         "fastmathFlags": "#llvm.fastmath<none>",
         "op_bundle_sizes": "array<i32>",
-        "operandSegmentSizes": f"array<i32: {len(op.operands)}, 0>",
+        "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
     }
 
 
