@@ -1,10 +1,11 @@
 """The hot loops of flash attention, from the assembly: no GPU, no timing.
 
-Forward, causal, bfloat16, heads of 128 elements: per iteration what is executed, and the share of
-the matrix unit that `llvm-mca` finds for one wave (see `isa_loops`). Beside them the same figures
-of another project's kernels for these shapes, quoted; its loop passes over 128 keys, ours over 64
-or 128, so instructions are given per matrix instruction. All have 32 rows of queries a wave, but
-ours on gfx950 64. Waits are the ``s_waitcnt`` instructions of an iteration, on both sides.
+Forward, causal, bfloat16, heads of 128 elements: per iteration of the loop over keys that all rows
+see what is executed, and the share of the matrix unit that `llvm-mca` finds for one wave (see
+`isa_loops`). Beside them the same figures of another project's kernels for these shapes, quoted;
+its loop passes over 128 keys, ours over 64 or 128, so instructions are given per matrix
+instruction. All have 32 rows of queries a wave, but ours on gfx950 64. Waits are the ``s_waitcnt``
+instructions of an iteration, on both sides.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def measure(target: str) -> list[Figure]:
     arguments = options.made(o=q.copy(), lse=np.zeros((1, 1, 1), np.float32))
     with scope(FLYDSL_TARGET=target):
         compiled = flyc.compile(launch_flash, arguments, problem, ROWS, None)
-    loop, _ = hot_loop(compiled.isa, target)
+    loop, _ = hot_loop(compiled.isa, target, dense=True)
     kernel, peer = compiled.kernels[0], PEERS[target]
     found = [
         ("matrix share (mca)", loop.share, "of the cycles", peer.share),

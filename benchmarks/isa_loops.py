@@ -115,13 +115,18 @@ def _loops(blocks: Sequence[tuple[str, list[str]]], after: list[list[int]]) -> l
     return loops
 
 
-def hot_loop(isa: str, cpu: str, body: int = 0) -> tuple[Figures, list[str]]:
+def hot_loop(
+    isa: str, cpu: str, body: int = 0, *, dense: bool = False
+) -> tuple[Figures, list[str]]:
     """Return the figures and the instructions of a kernel's hot loop.
 
     Args:
         isa: Assembly of one kernel.
         cpu: Architecture.
         body: Which of the loops with as many matrix instructions, shortest first.
+        dense: Count loops with at least half as many as those with the most, and take the one of
+            which matrix instructions are the largest part: the other has checks that are needed at
+            the ends only.
 
     Raises:
         ValueError: There is no loop.
@@ -133,6 +138,9 @@ def hot_loop(isa: str, cpu: str, body: int = 0) -> tuple[Figures, list[str]]:
     if not counted:
         raise ValueError("the kernel has no loop")
     most = max(count for count, *_ in counted)
+    if dense:
+        counted = [item for item in counted if 2 * item[0] >= most]
+        return _figures(found := min(counted, key=lambda x: -x[1] / x[0])[2], cpu), found
     found = sorted((item for item in counted if item[0] == most), key=lambda x: -x[1])[body][2]
     return _figures(found, cpu), found
 

@@ -404,9 +404,10 @@ def flash_kernel(a: FlashArguments, blocks: fx.Int32, plan: fx.Constexpr[FlashPl
         if fx.const_expr(plan.left):
             span = (block.begin, block.whole_begin)
             carried = run(tiles, queries, carried, span, rows, True)
-        span = (block.whole_begin, block.whole_end)
-        carried = run(tiles, queries, carried, span, rows, False)
-        span = (block.whole_end, block.end)
+        # Not known to be related to the end: LLVM would join the loops in a way that takes copies.
+        middle = fx.rocdl.read_first_lane(block.whole_end)
+        carried = run(tiles, queries, carried, (block.whole_begin, middle), rows, False)
+        span = (middle, block.end)
         carried = run(tiles, queries, carried, span, rows, True)
         state = carried[0][0] if fx.const_expr(plan.ahead) else carried[0]
         for row, found in zip(rows, state, strict=True):
