@@ -266,6 +266,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U547": "an array or tensor has no plain memory that kernels can work on",
         "FLY-U548": "two arrays that one call writes to share memory",
         "FLY-U549": "an argument is of another kind than the operation takes",
+        "FLY-U550": "a gradient is wanted of a call that is no part of PyTorch's graph",
         "FLY-T510": "more threads per block than the target allows",
         "FLY-T511": "more blocks along an axis than the target allows",
         "FLY-T512": "more shared memory per block than the target has",

@@ -49,27 +49,32 @@ def compiling() -> bool:
     return torch is not None and bool(torch.compiler.is_compiling())
 
 
-def through_pytorch(operator: bool, needed: Mapping[str, Any], **given: Any) -> bool:
+def through_pytorch(operator: bool | None, needed: Mapping[str, Any], **given: Any) -> bool:
     """Check the arrays of a call, and return whether it has to go through PyTorch's operator.
 
     It has to where PyTorch differentiates it, compiles around it, or only follows shapes: tensors
     on the meta device, of a fake mode or of another class without memory of its own.
 
     Args:
-        operator: Whether there is an operator for a call like this one, without `out` and others.
+        operator: Whether there is an operator for a call like this one, without `out` and others;
+            None where there is none for any call, and the caller checks gradients itself.
         needed: The arrays that there have to be by their names, first the one that all go with.
         **given: The others by their names; None is absent.
 
     Raises:
         UserTypeError: One is no array, of another library or device than the first, or has no plain
             memory where the kernels need it; or a derivative is asked for that there is not.
+        UserValueError: A gradient is wanted, and this call would not be part of the graph.
     """
-    followed = _checked(operator, needed, given)
+    followed = _checked(bool(operator), needed, given)
     first = next(iter(needed.values()))
-    if not arrays.is_torch(first):
+    if operator is None or not arrays.is_torch(first):
         return False
-    if followed or not operator or compiling():
-        return operator
+    if not operator:
+        _check_graph(needed, given)
+        return False
+    if followed or compiling():
+        return True
     torch = sys.modules["torch"]
     # A mode that watches operators (shapes, graphs, counts of operations) would see no launch.
     return bool(torch._C._len_torch_dispatch_stack()) or arrays.differentiable(
@@ -122,6 +127,24 @@ def check_no_gradient(what: str, code: str, **given: Any) -> None:
             value=", ".join(wanted),
             allowed="arguments without requires_grad",
             hint="detach them, or use torch.no_grad()",
+        )
+
+
+def _check_graph(needed: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse gradients for a call that leaves PyTorch's graph, as PyTorch does for its own `out`."""
+    torch = sys.modules["torch"]
+    if compiling() or not torch.is_grad_enabled():
+        return
+    tensors = {**needed, **given}.items()
+    wanted = [n for n, t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
+    if wanted:
+        raise UserValueError(
+            "a call with out, a stream or a configuration is no part of PyTorch's graph, and no "
+            "gradient would pass through it",
+            code="FLY-U550",
+            value=f"{', '.join(wanted)}, with requires_grad",
+            allowed="arguments without requires_grad, or a call without those options",
+            hint="leave the options away, detach the arguments, or use torch.no_grad()",
         )
 
 

@@ -38,9 +38,20 @@ def test_plain_arrays_are_taken(torch):
     )
     wanted = torch.ones(3, requires_grad=True)
     assert arguments.through_pytorch(True, {"x": tensor}, weight=wanted)
-    assert not arguments.through_pytorch(False, {"x": tensor}, weight=wanted)
+    assert not arguments.through_pytorch(None, {"x": tensor}, weight=wanted)
     with torch.no_grad():
         assert not arguments.through_pytorch(True, {"x": tensor}, weight=wanted)
+        assert not arguments.through_pytorch(False, {"x": tensor}, weight=wanted)
+
+
+def test_gradients_that_would_be_lost_are_refused(torch):
+    wanted = torch.ones(3, requires_grad=True)
+    call = arguments.through_pytorch
+    _refused(
+        lambda: call(False, {"x": torch.ones(3)}, weight=wanted), "FLY-U550", "weight", "no_grad"
+    )
+    assert not call(False, {"x": wanted.detach()})
+    assert not call(False, {"x": X})
 
 
 def test_other_kinds_and_mixtures_are_refused_by_name(torch):

@@ -61,7 +61,7 @@ def flash_attention(
         v_descale: Unit of v likewise.
         num_splits: Parts of the keys for different workgroups, for few rows and many keys.
         return_lse: Return the logarithms of the sums too.
-        out: Where to write the result; PyTorch does not differentiate through such a call.
+        out: Where to write the result; not of tensors that want gradients.
         stream: Where to launch; default: the current stream.
 
     Returns:

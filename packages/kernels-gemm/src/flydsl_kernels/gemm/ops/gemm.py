@@ -102,7 +102,7 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
     if isinstance(b, PreshuffledWeight):
         return _preshuffled(a, b, request)
     shared = has_shared_exponents(request)
-    fits = request.plain and not shared
+    fits = None if shared else request.plain
     if through_pytorch(fits, {"a": a, "b": b}, **request.optional_arrays):
         from flydsl_kernels.gemm.ops.operators import differentiable_gemm
 
@@ -111,7 +111,7 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
 
 
 def _preshuffled(a: Any, b: PreshuffledWeight, request: Request) -> Any:
-    through_pytorch(False, {"a": a, "b": b.data}, scales=b.scales, **request.optional_arrays)
+    through_pytorch(None, {"a": a, "b": b.data}, scales=b.scales, **request.optional_arrays)
     check_no_gradient(
         "products with preshuffled weights", "FLY-U914", a=a, bias=request.bias,
         residual=request.residual,

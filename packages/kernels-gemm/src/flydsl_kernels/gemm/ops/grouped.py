@@ -69,7 +69,7 @@ def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -
     request = Request(**options).with_scales_like(a)
     second, scales = (b.data, b.scales) if isinstance(b, PreshuffledWeight) else (b, None)
     through_pytorch(
-        False, {"a": a, "b": second, "ends": ends}, scales=scales, **request.optional_arrays
+        None, {"a": a, "b": second, "ends": ends}, scales=scales, **request.optional_arrays
     )
     check_no_gradient(
         "grouped products", "FLY-U914", a=a, b=second, bias=request.bias, residual=request.residual

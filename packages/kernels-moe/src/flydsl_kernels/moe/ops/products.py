@@ -33,7 +33,7 @@ def _check(x: Any, what: str, weights: Any, sorting: Any, scales: Any, out: Any)
     check_instance(weights, ExpertWeights, "weights", "prepare_experts makes them")
     check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
     needed = {what: x, "weights": weights.weight.data, "sorting": sorting.ids}
-    through_pytorch(False, needed, out=out, **{f"{what}_scales": scales})
+    through_pytorch(None, needed, out=out, **{f"{what}_scales": scales})
     check_no_gradient("products of experts", "FLY-U972", **{what: x})
     return arrays.apart_from((out,), x, scales)
 

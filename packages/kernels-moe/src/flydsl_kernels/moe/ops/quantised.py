@@ -63,7 +63,7 @@ def moe_quantise(
         UserError: Arguments of other libraries, shapes or types than these.
     """
     needed = {"x": x} if smooth is None else {"x": x, "ids": ids, "smooth": smooth}
-    through_pytorch(False, needed)
+    through_pytorch(None, needed)
     check_no_gradient("quantised activations", "FLY-U972", x=x, smooth=smooth)
     by_slot, dtype = as_flag(by_slot, "by_slot"), element_type(dtype, "dtype")
     check_rank(x, 2, "x")

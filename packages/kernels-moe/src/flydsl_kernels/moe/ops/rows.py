@@ -46,7 +46,7 @@ def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None
         UserError: Arguments of other libraries, shapes or types than these.
     """
     check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
-    through_pytorch(False, {"x": x, "sorting": sorting.ids}, out=out)
+    through_pytorch(None, {"x": x, "sorting": sorting.ids}, out=out)
     check_no_gradient("rows in the order of experts", "FLY-U972", x=x)
     check_rank(x, 2, "x")
     (x,) = arrays.apart_from((out,), x)
@@ -77,7 +77,7 @@ def moe_unpermute(
         UserError: Arguments of other libraries, shapes or types than these.
     """
     check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
-    through_pytorch(False, {"rows": rows, "sorting": sorting.ids}, weights=weights, out=out)
+    through_pytorch(None, {"rows": rows, "sorting": sorting.ids}, weights=weights, out=out)
     check_no_gradient("sums of rows of experts", "FLY-U972", rows=rows, weights=weights)
     check_rank(rows, 2, "rows")
     shape = (int(sorting.ids.shape[0]), int(rows.shape[1]))
@@ -106,7 +106,7 @@ def moe_reduce(
         UserError: Arguments of other libraries, shapes or types than these.
     """
     new = out is None and stream is None
-    traced = through_pytorch(new, {"rows": rows}, places=places, weights=weights, out=out)
+    traced = through_pytorch(new or None, {"rows": rows}, places=places, weights=weights, out=out)
     check_no_gradient("sums of rows of experts", "FLY-U972", rows=rows, weights=weights)
     check_rank(rows, 3, "rows")
     if traced:

@@ -51,7 +51,7 @@ def moe_sort(
     """
     given = {"ids": ids, "weights": weights}
     traced = through_pytorch(
-        num_tokens is None and stream is None, given, expert_mask=expert_mask,
+        (num_tokens is None and stream is None) or None, given, expert_mask=expert_mask,
         num_tokens=num_tokens,
     )  # fmt: skip
     check_no_gradient("orders of experts", "FLY-U972", weights=weights)
