@@ -131,7 +131,7 @@ def check_no_gradient(what: str, code: str, **given: Any) -> None:
 
 
 def _check_graph(needed: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse gradients for a call that leaves PyTorch's graph, as PyTorch does for its own `out`."""
+    """Refuse gradients for a call that leaves PyTorch's graph, as PyTorch's own `out` does."""
     torch = sys.modules["torch"]
     if compiling() or not torch.is_grad_enabled():
         return
