@@ -14,7 +14,7 @@ import torch
 from attention_reference import BF16, ROUNDING, U, check, mask
 
 from flydsl import config
-from flydsl.errors import ConfigError
+from flydsl.errors import ConfigError, UserValueError
 from flydsl_kernels.attention import flash_attention
 
 TYPES = {torch.bfloat16: BF16, torch.float16: np.dtype(np.float16)}
@@ -139,6 +139,25 @@ def test_what_has_no_gradient_says_so(gfx942):
     out = flash_attention(*arrays, sink=torch.zeros(1))
     with pytest.raises(ConfigError, match="FLY-C948"):
         out.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["bias", "alibi_slopes", "sink", "q_descale", "k_descale",
+                                  "v_descale"])  # fmt: skip
+@pytest.mark.parametrize("of_q", [False, True])
+def test_what_only_shifts_or_scales_has_no_gradient(name, of_q, gfx942):
+    """Its gradient would be lost without a word, whether q, k and v have theirs or not."""
+    arrays = [x.detach() for x in tensors((1, 8, 1, 64), (1, 8, 1, 64), (1, 8, 1, 64))]
+    arrays[0].requires_grad_(of_q)
+    shape = (1, 1, 8, 8) if name == "bias" else (1,)
+    wanted = {name: torch.zeros(shape, requires_grad=True)}
+    with pytest.raises(UserValueError, match="no_grad") as caught:
+        flash_attention(*arrays, **wanted)
+    assert (caught.value.code, caught.value.value) == ("FLY-U968", name)
+    if "descale" not in name:
+        with torch.no_grad():
+            found = flash_attention(*arrays, **wanted)
+        arguments = {name: wanted[name].detach()}
+        assert torch.equal(found, flash_attention(*arrays, **arguments).detach())
 
 
 def test_the_operator_passes_pytorchs_own_checks(gfx942):

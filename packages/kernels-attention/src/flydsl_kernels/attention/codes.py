@@ -53,5 +53,6 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U965": "Vectors of a cache, or an output, are not aligned or not contiguous.",
         "FLY-U966": "Heads of queries are no multiple of the heads of a cache.",
         "FLY-U967": "A cache has another shape than latent attention needs.",
+        "FLY-U968": "A gradient is asked for that attention and rotations do not have.",
     }
 )

@@ -72,7 +72,7 @@ def flash_attention(
     Raises:
         ConfigError: A type, head, page or number of parts that there is no kernel for.
         UserTypeError: Arguments of other libraries or devices.
-        UserValueError: Shapes that do not fit, arguments that exclude each other.
+        UserValueError: Shapes or arguments that do not fit, or gradients of others than q, k, v.
     """
     traced = through_pytorch(
         out is None and stream is None, {"q": q, "k": k, "v": v}, bias=bias,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from flydsl.errors import ConfigError
+from flydsl.ext.arguments import check_no_gradient
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.attention.ops.backward import run_backward
 from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
@@ -127,7 +128,16 @@ flash_attention_operator = register_op(
 def differentiable_attention(
     arrays: tuple[Tensor, Tensor, Tensor], sequences: Sequences, keys: Keys, extras: Extras
 ) -> tuple[Tensor, Tensor]:
-    """Return the result and the logarithms of the sums, as PyTorch differentiates them."""
+    """Return the result and the logarithms of the sums, as PyTorch differentiates them.
+
+    Raises:
+        UserValueError: A gradient is wanted of an argument that is not q, k or v.
+    """
+    units = dict(zip(_OPTIONAL[-3:], extras.descale, strict=True))
+    check_no_gradient(
+        "these arguments of flash attention", "FLY-U968", bias=extras.bias,
+        alibi_slopes=extras.alibi_slopes, sink=extras.sink, **units,
+    )  # fmt: skip
     packed = _packed(sequences, keys, extras, arrays[0].device)
     result, lse = flash_attention_operator(*arrays, *packed)
     return result, lse
