@@ -45,6 +45,12 @@ def test_head_dimensions(d, cdna):
     dense((1, 40, 130, 2, 1, *d), causal=True)
 
 
+@pytest.mark.parametrize("d", [(8, 8), (72, 72), (40, 136)], ids=str)
+def test_heads_that_are_padded_where_lanes_have_copies(d):
+    with config.scope(FLYDSL_TARGET="gfx1100"):
+        dense((1, 20, 40, 2, 1, *d), np.dtype(np.float16), causal=True)
+
+
 def test_architectures(target):
     dense((1, 40, 70, 2, 1, 64, 96), causal=True)
 

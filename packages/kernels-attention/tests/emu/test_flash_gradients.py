@@ -92,6 +92,11 @@ def test_gradients_on_other_architectures(arch):
         compare((1, 70, 40, 2, 1, 64, 64), torch.float16, window=(20, 3))
 
 
+def test_heads_that_are_padded_where_lanes_have_copies():
+    with config.scope(FLYDSL_TARGET="gfx1100"):
+        compare((1, 20, 40, 2, 1, 72, 40), torch.float16, causal=True)
+
+
 def test_wide_heads(gfx942):
     compare((1, 40, 70, 2, 1, 192, 128))
     compare((1, 40, 70, 1, 1, 256, 32))

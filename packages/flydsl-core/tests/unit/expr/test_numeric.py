@@ -145,6 +145,13 @@ def test_select_promotes_and_folds():
     assert fx.Int32(0).select(1.5, 2).value == 2.0
     with pytest.raises(UserTypeError, match="two numbers"):
         fx.Boolean(True).select("a", 1)
+    for condition, chosen in ((True, 3), (False, 4), (2, 3), (0.0, 4)):
+        found = fx.arith.select(condition, fx.Int32(3), fx.Int64(4))
+        assert (type(found), found.value) == (fx.Int64, chosen)
+    for condition in (None, "yes", [True]):
+        with pytest.raises(UserTypeError, match="not a condition") as caught:
+            fx.arith.select(condition, 1, 2)
+        assert caught.value.code == "FLY-U209"
 
 
 def test_static_numbers_behave_as_python_numbers():

@@ -155,28 +155,30 @@ def emit_comparison(op: str, a: Numeric, b: Numeric) -> Any:
     return emit(name, result, (a.ir_value(), b.ir_value()), attributes)
 
 
-def select(condition: Numeric, yes: object, no: object) -> Any:
+def select(condition: object, yes: object, no: object) -> Any:
     """Return `yes` where `condition` is true, else `no`; both are evaluated.
 
-    The branches are promoted to their common type. A static condition returns one of them.
+    The branches are promoted to their common type. A static condition, which a Python bool or
+    number is, returns one of them. A vector chooses lane by lane.
 
     Raises:
-        UserTypeError: The branches have no common type.
+        UserTypeError: The branches have no common type, or the condition is no number.
     """
-    boolean = named("Boolean")
-    a, b = as_operand(yes), as_operand(no)
-    if a is None or b is None:
-        for value in (yes, no):
+    number, a, b = as_operand(condition), as_operand(yes), as_operand(no)
+    if number is None or a is None or b is None:
+        for value in (condition, yes, no):
             other = getattr(value, "__fly_select__", None)
             if other is not None:
                 return other(condition, yes, no)
+        if number is None:
+            raise UserTypeError("this is not a condition", code="FLY-U209", value=condition)
         raise UserTypeError(
             "select needs two numbers or two vectors",
             code="FLY-U209",
             value=(type(yes).__name__, type(no).__name__),
         )
     common = common_type(type(a), type(b))
-    flag = convert(condition, boolean)
+    flag = convert(number, named("Boolean"))
     a, b = convert(a, common), convert(b, common)
     if flag.is_static():
         return a if flag.value else b

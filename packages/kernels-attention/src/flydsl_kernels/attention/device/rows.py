@@ -96,5 +96,12 @@ def page_of(a: Any, plan: FlashPlan, block: Block, source: Source, key: Any) -> 
 
 
 def within(condition: Any, offset: Any) -> Any:
-    """Return the offset where a condition holds, else one that reads zero."""
+    """Return the offset where a condition holds, else one that reads zero.
+
+    Args:
+        condition: Known while tracing, a Python bool, or not.
+        offset: In elements.
+    """
+    if isinstance(condition, bool):
+        return offset if condition else fx.Int32(NOWHERE)
     return fx.arith.select(condition, offset, fx.Int32(NOWHERE))
