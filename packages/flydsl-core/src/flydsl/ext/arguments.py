@@ -404,7 +404,7 @@ def element_type(value: Any, name: str) -> str:
     return refused
 
 
-_CHECKS: dict[object, Callable[[Any, str], Any]] = {
+_CHECKS: dict[type, Callable[[Any, str], Any]] = {
     int: as_integer,
     float: as_number,
     bool: as_flag,
@@ -433,10 +433,29 @@ def check_fields(instance: Any) -> None:
             object.__setattr__(instance, name, found)
 
 
+_NAMES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
+_SHORT = {name: (_CHECKS[kind], False) for name, kind in _NAMES.items()} | {
+    f"{name} | None": (_CHECKS[kind], True) for name, kind in _NAMES.items()
+}
+"""Checks by annotation, without evaluating it: that is most of the time of a first look."""
+_NOT_CHECKED = frozenset({"Any", "Any | None", "object"})
+
+
 @cache
 def _checks_of(kind: Any) -> tuple[tuple[str, Callable[[Any, str], Any], bool], ...]:
     found = []
-    for name, hint in typing.get_type_hints(kind).items():
+    hints: dict[str, Any] | None = None
+    texts: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        texts |= vars(base).get("__annotations__", {})
+    for name, text in texts.items():
+        if text in _SHORT:
+            found.append((name, *_SHORT[text]))
+            continue
+        if text in _NOT_CHECKED or (isinstance(text, str) and "[" in text):
+            continue
+        hints = hints or typing.get_type_hints(kind)
+        hint = hints[name]
         options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
         plain = [option for option in options if option is not type(None)]
         checked = len(plain) == 1 and isinstance(plain[0], type) and plain[0] not in (Any, object)

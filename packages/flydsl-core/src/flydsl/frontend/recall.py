@@ -36,8 +36,8 @@ __all__ = ["recall_classes", "recall_function"]
 _FORMAT = 1
 _BARE: Final = frozenset({tuple, dict, types.MemberDescriptorType, types.GetSetDescriptorType})
 """Members of these types have no function inside."""
-_FEW = 6
-"""Scanning so many functions takes less time than reading a recipe."""
+_FEW = 20
+"""Looking at so many places takes less time than reading a recipe."""
 _MAX_DEPTH = 6
 """Of values in values; contents end at a greater depth."""
 _FOREIGN = (*contents.SCALARS, enum.Enum, list, tuple, dict, set, frozenset, functools.partial)
@@ -416,7 +416,7 @@ def _recalled(what: tuple[str, ...], roots: Sequence[object]) -> Dependencies | 
 def _scanned(scan: Scan, what: tuple[str, ...], roots: Sequence[object]) -> Dependencies:
     """Return what a scan finds, and keep its recipe."""
     found = Dependencies.of(scan)
-    if found.portable and len(scan.functions) > _FEW and settings.ENABLE_CACHE.get():
+    if found.portable and len(scan.steps) > _FEW and settings.ENABLE_CACHE.get():
         try:
             data = marshal.dumps(tuple(_recipe(scan, roots, found.digest)))
         except _FAILURES:

@@ -290,7 +290,7 @@ def test_classes_of_arguments(program):
 
 
 def test_small_programs_are_scanned_every_time(program, monkeypatch):
-    monkeypatch.setattr("flydsl.frontend.recall._FEW", 6)
+    monkeypatch.setattr("flydsl.frontend.recall._FEW", 20)
     assert recall_function(program.unused).entries
     assert recall_function(program.unused).entries
 
