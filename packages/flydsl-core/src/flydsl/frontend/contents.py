@@ -124,7 +124,9 @@ def content_of(
 
 
 def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
-    """Yield the user's classes of a value and of all that it holds: their code reads the values.
+    """Yield the user's classes of a value and of all that it holds, and those that it holds.
+
+    The code of the first reads the values; what the others have is read from them.
 
     Args:
         value: Anything.
@@ -138,7 +140,13 @@ def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
         held = [part for pair in value.items() for part in pair]
     elif isinstance(value, (tuple, list, set, frozenset)):
         held = value
-    elif isinstance(value, (type, types.FunctionType, types.ModuleType)):
+    elif isinstance(value, type):
+        if is_user_module(value.__module__):
+            yield value
+        return
+    elif isinstance(value, functools.partial):
+        held = (value.func, value.args, value.keywords)
+    elif isinstance(value, (types.FunctionType, types.ModuleType)):
         return
     if is_user_module(kind.__module__):
         yield kind

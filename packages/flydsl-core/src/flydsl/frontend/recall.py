@@ -179,7 +179,7 @@ class _Replay:
             return False
         if isinstance(value, type):
             tokens.append((value.__module__, value.__qualname__))
-            return False
+            return is_user_module(value.__module__)
         inner: Any
         if kind in (tuple, list):
             inner = value

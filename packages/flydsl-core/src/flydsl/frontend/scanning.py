@@ -181,6 +181,8 @@ class Scan:
             content += held.digest
             if held.mutable:
                 self.checks.append(Check(Place("attribute", function, part), value, held.digest))
+            for index, kind in enumerate(classes_in(value)):
+                self._root_class(Place("held", value, index), kind)
         self.entries[path] = Dependency(path, "function", content)
         if reads_outside(function, names):
             # What it reads there cannot be compared by another process.
@@ -258,7 +260,8 @@ class Scan:
             if "__dataclass_fields__" in vars(kind):
                 self._fields(path, kind)
             for name, member in list(vars(kind).items()):
-                entry, place = f"{path}/member:{name}", Place("member", kind, name)
+                # A base may have a member of the same name: both count.
+                entry, place = f"{path}/member:{number}:{name}", Place("member", kind, name)
                 inner = inner_of(member)
                 if isinstance(inner, types.FunctionType) and rewritable(inner):
                     self._method(entry, place, member, inner)
@@ -283,8 +286,9 @@ class Scan:
         for name, field in vars(kind)["__dataclass_fields__"].items():
             for part in ("default", "default_factory"):
                 if getattr(field, part) is not dataclasses.MISSING:
-                    self._place(f"{path}/{part}:{field.name}", Place(part, kind, name))
-        place = path + "/fields"
+                    where = f"{path}/{part}:{kind.__qualname__}:{field.name}"
+                    self._place(where, Place(part, kind, name))
+        place = f"{path}/fields:{kind.__module__}.{kind.__qualname__}"
         self.entries[place] = Dependency(place, "value", hashed(repr(fields_of(kind))))
 
     def _members(self, path: str, module: types.ModuleType) -> None:

@@ -78,13 +78,17 @@ def test_a_failed_launch_raises_what_the_runtime_recorded():
         call(1)
 
 
-def test_compile_time_values_can_be_ignored():
-    static = spec(guard="v == 4", ir_type="")
+def test_what_is_no_compile_time_value_can_be_ignored():
+    static = spec(guard="v == 4", ir_type="", names={"static": 4, "accepts": lambda v: v is None})
     call, seen = closure([static, spec(ArgLeaf("i", "v"))])
     assert call(5, 1) is MISS
+    assert call(None, 1) is MISS
+    assert call(4, 1) is None
     call, seen = closure([static, spec(ArgLeaf("i", "v"))], check_static=False)
-    assert call(5, 1) is None
-    assert len(seen) == 1
+    assert call(4, 1) is None
+    assert call(None, 1) is None
+    assert call(5, 1) is MISS
+    assert len(seen) == 2
 
 
 def test_a_specification_that_is_no_expression_is_named():

@@ -58,7 +58,7 @@ class Tensor:
         self.is_cpu = self.device.type == "cpu"
         self.is_cuda = self.device.type == "cuda"
         self.layout = "torch.strided"
-        self.negated = False
+        self.negated = self.is_nested = self.is_quantized = False
 
     def is_neg(self):
         return self.negated

@@ -19,7 +19,8 @@ _MATRIX = ("rocdl.mfma.", "rocdl.smfmac.")
 _INTRINSICS = ("llvm.amdgcn.mfma.", "llvm.amdgcn.smfmac.")
 _LOOPS = ("scf.for", "scf.while")
 _NOPS = (15, 3)
-"""Immediates of ``s_nop``, each for one wait state more: 20 after one of 16 passes on gfx950."""
+"""Immediates of ``s_nop``, each for one wait state more: 20 after one of 16 passes, the most that
+any architecture asks for."""
 
 
 def settle(low: Lowering, function: Any) -> None:
