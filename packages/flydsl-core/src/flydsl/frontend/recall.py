@@ -130,6 +130,9 @@ class _Replay:
                     raise _Refused
         for number, absent in recipe.absent:
             _require(absent.isdisjoint(found[number].__globals__))
+            shadowing = scanning.BUILTINS & absent
+            if shadowing:
+                checks.append((("absent", found[number], shadowing), None, "", None))
         for number, attributes in recipe.modules:
             _require(_attributes(found[number], recipe.names) == attributes)
 
@@ -227,6 +230,7 @@ class _Replay:
 
     def _class(self, kind: Any) -> None:
         space = vars(kind)
+        self.checks.append((("count", kind, ""), len(space), "", None))
         made: list[str] = []
         for name, member in space.items():
             type_ = type(member)

@@ -8,6 +8,7 @@ Whatever a scan looks at must be in its steps too.
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import enum
 import types
@@ -27,6 +28,7 @@ from flydsl.frontend.eligible import is_user_module, reads_outside, rewritable
 from flydsl.frontend.watching import Check, FunctionState, Place
 
 __all__ = [
+    "BUILTINS",
     "Dependency",
     "Scan",
     "Step",
@@ -37,6 +39,8 @@ __all__ = [
     "options_of",
 ]
 
+BUILTINS: Final = frozenset(vars(builtins))
+"""What code finds where no global has the name."""
 _GENERATED = "__create_fn__.<locals>."
 """How the qualified names of the methods begin that `dataclasses` writes."""
 _FIELD: Final = attrgetter("name", "init", "kw_only", "compare", "hash", "_field_type.name")
@@ -189,7 +193,11 @@ class Scan:
             self.entries[path + "/outside"] = Dependency(path + "/outside", "object", "", False)
         for number, name in enumerate(code.co_freevars):
             self._place(f"{path}/closure:{name}", Place("cell", function, number))
-        for name in sorted(names & function.__globals__.keys()):
+        space = function.__globals__
+        shadowing = BUILTINS & names - space.keys()
+        if shadowing:
+            self.checks.append(Check(Place("absent", function, shadowing), None))
+        for name in sorted(names & space.keys()):
             self._place(f"{path}/global:{name}", Place("global", function, name))
 
     def _found(self, place: Place, value: object, kind: str) -> None:
@@ -255,6 +263,8 @@ class Scan:
                 continue
             self._seen.add(id(kind))
             self.steps.append(Step(Place("mro", value, number), kind, "class"))
+            # A new member may hide one of a base.
+            self.checks.append(Check(Place("count", kind, ""), len(vars(kind))))
             # What an enumeration keeps of itself begins with one underscore.
             hidden = "_" if issubclass(kind, enum.Enum) else "__"
             if "__dataclass_fields__" in vars(kind):

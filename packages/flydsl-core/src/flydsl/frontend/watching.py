@@ -12,7 +12,7 @@ import functools
 import types
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, getitem, is_
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from flydsl.frontend.contents import MEMOISED, content_of, same_scalar
 from flydsl.frontend.eligible import is_user_module
@@ -35,9 +35,10 @@ class Place(NamedTuple):
             class, ``"default"`` and ``"default_factory"`` of a field of a data class, ``"cell"`` of
             a function, ``"attribute"`` of any object; ``"part"`` is one that cannot change,
             ``"mro"`` a class in another one's order, ``"held"`` one of the classes inside a value,
-            ``"root"`` what the scan began with, ``"fixed"`` the owner itself.
+            ``"root"`` what the scan began with, ``"fixed"`` the owner itself; ``"count"`` is how
+            many members a class has, ``"absent"`` what no global of a function may be named.
         owner: The function, class, module or object.
-        name: Name, or the number of the cell or class.
+        name: Name, names, or the number of the cell or class.
     """
 
     kind: str
@@ -54,6 +55,8 @@ class Place(NamedTuple):
         space = self.space()
         if space is not None:
             return space[name]
+        if kind == "count":
+            return len(vars(owner))
         if kind == "cell":
             return owner.__closure__[name].cell_contents
         if kind in ("attribute", "part"):
@@ -165,6 +168,8 @@ class Watch:
         items: dict[tuple[int, Any], tuple[Any, Any, object]] = {}
         attributes: dict[tuple[int, Any], tuple[object, Any, object]] = {}
         inside: dict[tuple[int, str, int], _Inside] = {}
+        counts: dict[int, tuple[Any, int]] = {}
+        absent: dict[tuple[int, frozenset[str]], tuple[Any, frozenset[str]]] = {}
         for (kind, owner, name), value, content, names in checks:
             space = Place(kind, owner, name).space()
             if space is not None:
@@ -178,12 +183,18 @@ class Watch:
             elif kind == "cell":
                 cell = owner.__closure__[name]
                 attributes[id(cell), ""] = (cell, "cell_contents", value)
+            elif kind == "count":
+                counts[id(owner)] = (owner, cast("int", value))
+            elif kind == "absent":
+                space = owner.__globals__
+                absent[id(space), name] = (space.keys(), name)
             if content:
                 inside[id(value), content, id(names)] = _Inside(value, content, names)
         self._functions = tuple(functions)
         self._items = _Held(getitem, items.values())
         self._attributes = _Held(getattr, attributes.values())
         self._inside = tuple(inside.values())
+        self._counts, self._absent = tuple(counts.values()), tuple(absent.values())
 
     def holds(self) -> bool:
         """Return whether every place still holds what it held."""
@@ -193,6 +204,12 @@ class Watch:
                 or function.__defaults__ is not defaults
                 or function.__kwdefaults__ is not keyword_defaults
             ):
+                return False
+        for kind, count in self._counts:
+            if len(kind.__dict__) != count:
+                return False
+        for names, absent in self._absent:
+            if not names.isdisjoint(absent):
                 return False
         try:
             if not self._items.holds() or (self._attributes and not self._attributes.holds()):

@@ -121,6 +121,60 @@ def f(x):
         assert collect_dependencies(module(source.replace(old, new)).f).digest != digest
 
 
+HELD = """
+import functools
+
+class Base:
+    tile = 1
+
+class Table:
+    pass
+
+class Default:
+    pass
+
+class Holder:
+    pass
+
+HOLDER = Holder()
+HOLDER.kept = type("Kept", (), {"__module__": __name__})
+TABLE = {"small": [Table]}
+CALL = functools.partial(int, Base)
+
+class Derived(Base):
+    pass
+
+def f(x=Default):
+    return max(TABLE["small"][0].tile, x.tile, Derived.tile, HOLDER.kept.tile, CALL)
+"""
+
+
+@pytest.mark.parametrize("where", ["Table", "Default", "Derived", "HOLDER.kept", "Base"])
+def test_attributes_of_classes_count_wherever_the_classes_are(where):
+    space = plans(HELD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "user_code", space)
+        found = collect_dependencies(space.f)
+        assert found.unchanged()
+        kind = eval(where, vars(space))
+        kind.tile = 2
+        assert not found.unchanged()
+        changed = collect_dependencies(space.f)
+        assert changed.digest != found.digest
+        assert changed.unchanged()
+        kind.tile = 3
+        assert not changed.unchanged()
+
+
+def test_a_global_that_hides_a_builtin_is_noticed():
+    space = plans(HELD)
+    found = collect_dependencies(space.f)
+    assert found.unchanged()
+    space.max = min
+    assert not found.unchanged()
+    assert collect_dependencies(space.f).digest != found.digest
+
+
 PLANS = """
 import dataclasses, functools
 
