@@ -117,6 +117,25 @@ def test_packed_sequences(gfx942):
             check(wide(array.grad[span]), y, bound)
 
 
+def test_rows_of_no_sequence_have_no_gradient(gfx942):
+    """Rows past the last end hold NaN, in q, k and v and in the slope of the result."""
+    arrays = tensors((30, 2, 64), (50, 1, 64), (50, 1, 64))
+    ends = (20, 40, 40)
+    with torch.no_grad():
+        for array, end in zip(arrays, ends, strict=True):
+            array[end:] = float("nan")
+    starts = {f"cu_seqlens_{x}": torch.tensor([0, end]).int() for x, end in (("q", 20), ("k", 40))}
+    out = flash_attention(*arrays, **starts)
+    slope = torch.randn(out.shape).to(torch.bfloat16)
+    slope[20:] = float("nan")
+    out.backward(slope)
+    found = expected([x[:n] for x, n in zip(arrays, ends, strict=True)], slope[:20], None, None,
+                     BF16)  # fmt: skip
+    for array, end, (y, bound) in zip(arrays, ends, found, strict=True):
+        check(wide(array.grad[:end]), y, bound)
+        assert (array.grad[end:] == 0).all()
+
+
 def test_the_logarithms_have_gradients_too(gfx942):
     arrays = tensors((1, 40, 2, 64), (1, 50, 2, 64), (1, 50, 2, 64))
     out, lse = flash_attention(*arrays, return_lse=True)

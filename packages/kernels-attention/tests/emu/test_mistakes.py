@@ -231,6 +231,19 @@ def test_torch_follows_shapes_and_refuses_transformations():
             call()
 
 
+@pytest.mark.parametrize("wrong", [[2, 5], [-1, 5], [0, 3, 2, 5], [0, 6], [1]], ids=str)
+@pytest.mark.parametrize("name", ["cu_seqlens_q", "cu_seqlens_k"])
+def test_packed_sequences_start_with_the_first_row(name, wrong):
+    torch = pytest.importorskip("torch", reason="checks starts in tensors, too")
+    right = np.array([0, *[5] * (len(wrong) - 1)], np.int32)
+    starts = {"cu_seqlens_q": right, "cu_seqlens_k": right, name: np.array(wrong, np.int32)}
+    for kind in (np.asarray, torch.from_numpy):
+        given = {what: kind(x) for what, x in starts.items()}
+        with pytest.raises(FlyDSLError, match="does not rise from 0") as caught:
+            flash_attention(*(kind(Q[0]) for _ in range(3)), **given)
+        assert caught.value.code == "FLY-U945"
+
+
 def test_a_bias_has_a_column_for_every_key():
     starts, lengths = np.array([0, 2, 9], np.int32), np.array([9], np.int32)
     packed = {"cu_seqlens_q": np.array([0, 2, 5], np.int32), "cu_seqlens_k": starts}

@@ -173,7 +173,7 @@ def check_starts(starts: Any, total: int, what: str) -> None:
         return
     values = [int(x) for x in starts]
     rising = all(a <= b for a, b in itertools.pairwise(values))
-    if not values or values[0] < 0 or not rising or values[-1] > total:
+    if not values or values[0] != 0 or not rising or values[-1] > total:
         raise UserValueError(
             f"{what} does not rise from 0 to at most the number of rows", code="FLY-U945",
             value=values, allowed=f"0 to {total}",
