@@ -265,3 +265,41 @@ def test_a_bias_has_a_column_for_every_key():
         assert caught.value.code == "FLY-U940"
     with pytest.raises(FlyDSLError, match="bias does not fit"):
         flash_attention(Q, pages, pages, bias=np.zeros((1, 2, 5, 8), np.float32), **paged)
+
+
+def _wanting_gradients(torch):
+    """Return calls without gradients, and by name the tensors whose gradients they would lose."""
+    half, whole = torch.float16, torch.int32
+    pages, cos, sin = torch.zeros(2, 16, 2, 64, dtype=half), torch.ones(8, 32), torch.zeros(8, 32)
+    unit, heads, factors = torch.ones(1), torch.zeros(1, 8, 64, dtype=half), torch.ones(64)
+    where = {"block_table": torch.zeros(1, 2, dtype=whole), "seqlens": torch.ones(1, dtype=whole)}
+    caches = {"key_cache": pages, "value_cache": pages.clone()}
+    units = {"k_scale": unit, "v_scale": unit.clone()}
+    rows = {"q": torch.zeros(1, 2, 64, dtype=half), "cos": cos, "sin": sin}
+    keys = {"k": rows["q"].clone(), "v": rows["q"].clone()}
+    slots = {"positions": None, "slots": torch.zeros(1, dtype=whole)}
+    latent = {"q": torch.zeros(1, 8, 576, dtype=half), "kv_scale": unit,
+              "kv_cache": torch.zeros(2, 16, 576, dtype=half)}  # fmt: skip
+    weights = {"q_weight": factors.to(half), "kv_weight": factors.to(half)}
+    return [
+        (paged_attention_decode, {"q": heads, **caches, **units}, where),
+        (mla_decode, latent, where),
+        (fused_rope_kv_cache, {**rows, **keys, **caches, **units}, slots),
+        (qk_norm_rope_quant, {**rows, "kv": keys["k"], **weights}, {}),
+        (rope, {"cos": cos, "sin": sin}, {"x": rows["q"]}),
+    ]
+
+
+def test_gradients_that_there_are_not_are_refused_at_the_call():
+    torch = pytest.importorskip("torch", reason="asks PyTorch for gradients")
+    for call, tensors, others in _wanting_gradients(torch):
+        for name in tensors:
+            given = {**tensors, **others, name: tensors[name].clone().requires_grad_()}
+            with pytest.raises(FlyDSLError, match="no_grad") as caught:
+                call(**given)
+            assert (caught.value.code, caught.value.value) == ("FLY-U968", name)
+            assert caught.value.location.file == __file__
+    for call, tensors, others in _wanting_gradients(torch):
+        wanted = {name: tensor.requires_grad_() for name, tensor in tensors.items()}
+        with torch.no_grad():
+            call(**wanted, **others)

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("flydsl_emu")
 
 from flydsl import config  # noqa: E402
+from flydsl.errors import UserValueError  # noqa: E402
 from flydsl_kernels.moe import (  # noqa: E402
     Activation,
     fused_moe,
@@ -140,10 +141,35 @@ def test_orders_and_sums_compiled_without_a_break():
     assert torch.equal(compiled(ids, weights, rows), program(ids, weights, rows))
 
 
-def test_a_gradient_that_there_is_not_is_refused_when_it_is_asked_for():
-    logits = torch.randn(5, 8, requires_grad=True)
-    weights, ids = topk_gating(logits, 2)
+@pytest.mark.parametrize("name", ["logits", "bias"])
+def test_choices_of_experts_have_no_gradient(name):
+    given = {"logits": torch.randn(5, 8), "bias": torch.randn(8)}
+    expected = topk_gating(**given, k=2)
+    given[name].requires_grad_()
+    out = torch.empty(5, 2), torch.empty(5, 2, dtype=torch.int32)
+    for options in ({}, {"out": out}):
+        with pytest.raises(UserValueError, match="no_grad") as caught:
+            topk_gating(**given, k=2, **options)
+        assert (caught.value.code, caught.value.value) == ("FLY-U972", name)
     with torch.no_grad():
-        assert torch.equal(topk_gating(logits, 2)[1], ids)
-    with pytest.raises(RuntimeError, match=r"flydsl_moe\.topk_gating\.default"):
-        weights.sum().backward()
+        found = topk_gating(**given, k=2)
+    assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["x", "topk_weights", "smooth[1]"])
+def test_layers_of_experts_have_no_gradient(name):
+    layers = [
+        prepare_experts(torch.randn(4, n, k).bfloat16(), format="bf16", gated=gated)
+        for n, k, gated in ((64, 64, True), (64, 32, False))
+    ]
+    tensors = {
+        "x": torch.randn(5, 64).bfloat16(), "topk_weights": torch.rand(5, 2),
+        "smooth[1]": torch.ones(4, 32),
+    }  # fmt: skip
+    tensors[name].requires_grad_()
+    ids = torch.randint(0, 4, (5, 2), dtype=torch.int32)
+    for out in (None, torch.empty(5, 64, dtype=torch.bfloat16)):
+        with pytest.raises(UserValueError, match="no_grad") as caught:
+            fused_moe(tensors["x"], *layers, tensors["topk_weights"], ids,
+                      smooth=(None, tensors["smooth[1]"]), out=out)  # fmt: skip
+        assert (caught.value.code, caught.value.value) == ("FLY-U972", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext.arguments import as_number, through_pytorch, unless_number
+from flydsl.ext.arguments import as_number, check_no_gradient, through_pytorch, unless_number
 from flydsl_kernels.attention.ops.decode import DecodeOptions
 from flydsl_kernels.attention.ops.latent import run_latent
 
@@ -64,11 +64,13 @@ def mla_decode(
     """
     options = DecodeOptions(softmax_scale, None, "linear", partitions, return_lse)
     scales = (None if q_scale is None else as_number(q_scale, "q_scale"), kv_scale)
-    if through_pytorch(
-        out is None and stream is None,
+    traced = through_pytorch(
+        (out is None and stream is None) or None,
         {"q": q, "kv_cache": kv_cache, "block_table": block_table, "seqlens": seqlens},
         kv_scale=unless_number(kv_scale), out=out,
-    ):  # fmt: skip
+    )  # fmt: skip
+    check_no_gradient("decoded queries", "FLY-U968", q=q, kv_cache=kv_cache, kv_scale=kv_scale)
+    if traced:
         from flydsl_kernels.attention.ops.decode_operators import latent_through_pytorch
 
         result, lse = latent_through_pytorch(q, kv_cache, (block_table, seqlens), scales, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext.arguments import through_pytorch, unless_number
+from flydsl.ext.arguments import check_no_gradient, through_pytorch, unless_number
 from flydsl_kernels.attention.ops.decode import DecodeOptions, run_decode
 
 __all__ = ["paged_attention_decode"]
@@ -68,11 +68,13 @@ def paged_attention_decode(
     """
     options = DecodeOptions(softmax_scale, window, cache_layout, partitions, return_lse)
     cache = {"key_cache": key_cache, "value_cache": value_cache}
-    if through_pytorch(
-        out is None and stream is None,
+    traced = through_pytorch(
+        (out is None and stream is None) or None,
         {"q": q, **cache, "block_table": block_table, "seqlens": seqlens},
         k_scale=unless_number(k_scale), v_scale=unless_number(v_scale), out=out,
-    ):  # fmt: skip
+    )  # fmt: skip
+    check_no_gradient("decoded queries", "FLY-U968", q=q, **cache, k_scale=k_scale, v_scale=v_scale)
+    if traced:
         from flydsl_kernels.attention.ops.decode_operators import decode_through_pytorch
 
         result, lse = decode_through_pytorch(

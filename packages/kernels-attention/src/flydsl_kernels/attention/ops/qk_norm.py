@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext.arguments import as_integer, element_type, through_pytorch
+from flydsl.ext.arguments import as_integer, check_no_gradient, element_type, through_pytorch
 from flydsl_kernels.attention.ops.head_norm import NormOptions, check_options, run_qk_norm
 from flydsl_kernels.attention.ops.rotation import rotated
 
@@ -65,7 +65,11 @@ def qk_norm_rope_quant(
         UserValueError: Shapes or element types that do not fit, or a negative `eps`.
     """
     traced = through_pytorch(
-        stream is None, {"q": q, "kv": kv, "cos": cos, "sin": sin}, positions=positions,
+        (stream is None) or None, {"q": q, "kv": kv, "cos": cos, "sin": sin}, positions=positions,
+        q_weight=q_weight, kv_weight=kv_weight,
+    )  # fmt: skip
+    check_no_gradient(
+        "normalised and rotated heads", "FLY-U968", q=q, kv=kv, cos=cos, sin=sin,
         q_weight=q_weight, kv_weight=kv_weight,
     )  # fmt: skip
     rotary_dim = rotated(cos, rotary_dim)

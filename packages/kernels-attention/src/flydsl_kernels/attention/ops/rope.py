@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext.arguments import as_text, through_pytorch
+from flydsl.ext.arguments import as_text, check_no_gradient, through_pytorch
 from flydsl_kernels.attention.ops.rotation import rotated, run_rope
 
 __all__ = ["rope"]
@@ -61,6 +61,7 @@ def rope(
     if traced:
         from flydsl_kernels.attention.ops.rotary_operators import rope_operator
 
+        check_no_gradient("cosines and sines", "FLY-U968", cos=cos, sin=sin)
         return rope_operator(x, cos, sin, positions, style, rotary_dim)
     return run_rope(
         x, cos, sin, positions, style=style, rotary_dim=rotary_dim, out=out, stream=stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext.arguments import through_pytorch, unless_number
+from flydsl.ext.arguments import check_no_gradient, through_pytorch, unless_number
 from flydsl_kernels.attention.ops.caching import CacheOptions, run_rope_cache
 from flydsl_kernels.attention.ops.rotation import rotated
 
@@ -75,11 +75,15 @@ def fused_rope_kv_cache(
         UserValueError: Shapes or element types that do not fit.
     """
     traced = through_pytorch(
-        q_out is None and k_out is None and stream is None,
+        (q_out is None and k_out is None and stream is None) or None,
         {"q": q, "k": k, "v": v, "cos": cos, "sin": sin, "slots": slots,
          "key_cache": key_cache, "value_cache": value_cache},
         positions=positions, k_scale=unless_number(k_scale), v_scale=unless_number(v_scale),
         q_out=q_out, k_out=k_out,
+    )  # fmt: skip
+    check_no_gradient(
+        "rotations into a cache", "FLY-U968", q=q, k=k, v=v, cos=cos, sin=sin,
+        key_cache=key_cache, value_cache=value_cache, k_scale=k_scale, v_scale=v_scale,
     )  # fmt: skip
     given = (q, k, v), (cos, sin, positions), (slots, key_cache, value_cache), (k_scale, v_scale)
     options = CacheOptions(style, rotated(cos, rotary_dim), cache_layout, q_out, k_out, stream)

@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
-from flydsl.ext.arguments import as_pair, through_pytorch
+from flydsl.ext.arguments import as_pair, check_no_gradient, through_pytorch
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.grouped import UNITS
@@ -74,7 +74,9 @@ def fused_moe(
         "topk_ids": topk_ids,
     }  # fmt: skip
     optional = {"expert_mask": expert_mask, "smooth[0]": smooth[0], "smooth[1]": smooth[1]}
-    traced = through_pytorch(out is None, needed, **optional, out=out)
+    traced = through_pytorch((out is None) or None, needed, **optional, out=out)
+    floats = {"x": x, "topk_weights": topk_weights, "smooth[0]": smooth[0], "smooth[1]": smooth[1]}
+    check_no_gradient("layers of experts", "FLY-U972", **floats)
     check_rank(x, 2, "x")
     arrays.check_dtype(x, ("float32", "float16", "bfloat16"), "x")
     check_rank(topk_ids, 2, "topk_ids")

@@ -6,7 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
-from flydsl.ext.arguments import as_pair, through_pytorch
+from flydsl.ext.arguments import as_pair, check_no_gradient, through_pytorch
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.ops.choosing import gate
 from flydsl_kernels.moe.problem import GatingProblem
@@ -61,8 +61,10 @@ def topk_gating(
     """
     weights, ids = (None, None) if out is None else as_pair(out, "out")
     traced = through_pytorch(
-        out is None and stream is None, {"logits": logits}, bias=bias, weights=weights, ids=ids
-    )
+        (out is None and stream is None) or None, {"logits": logits}, bias=bias,
+        weights=weights, ids=ids,
+    )  # fmt: skip
+    check_no_gradient("choices of experts", "FLY-U972", logits=logits, bias=bias)
     groups = as_pair(groups, "groups")
     check_rank(logits, 2, "logits")
     tokens, experts = (int(extent) for extent in logits.shape)
