@@ -45,12 +45,10 @@ def flash_attention(
             [heads, rows, most keys]; extents may be 1, leading ones absent.
         alibi_slopes: f32 [heads] or [batch, heads]: scores lose this much per key of distance.
         sink: f32 [heads]: exp(sink) is added to the denominator.
-        cu_seqlens_q: Where packed sequences of q start, from 0 on, and where the last one ends,
-            int32 [sequences + 1]. Rows past that are of no sequence: what the result, `out` too,
-            and the logarithms hold there means nothing, and their gradients are 0.
-        cu_seqlens_k: The same for k and v; keys past the last end are not read.
-        max_seqlen_q: Rows of the longest sequence; without it the lengths are read back. Rows past
-            it are not computed.
+        cu_seqlens_q: Where packed sequences of q start, from 0 on, int32 [sequences + 1]. Results
+            and logarithms past the last end mean nothing, gradients are 0.
+        cu_seqlens_k: The same for k and v.
+        max_seqlen_q: Rows of the longest sequence, past which none is computed; default: read back.
         max_seqlen_k: Keys of the longest sequence; without it, a bias has the lengths read back.
         block_table: Pages of each sequence, int32 [sequences, pages]; needs `seqlens_k`. Entries
             past a sequence's last page are not read.
