@@ -58,10 +58,10 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             the order that a kernel reads, made by `preshuffle_b`, or (batch, N, K): of `a`'s type,
             or of int4 (K a multiple of 64); N is a multiple of 16, K of 64 bytes of `a`;
             on gfx12 also of 8-bit floats in layout ``rdna4_fp8``, K a multiple of 16. On gfx950
-            also with E8M0 scales of 32 columns, of fp4 for an `a` of fp8, fp6 or fp4, or of fp8 (N
-            a multiple of 32, K of 256): `run_scaled` of `ops.scaled` has the codes; `scale_a` are
-            then E8M0 scales (M, K / 32). On gfx1250 plain matrices have them too, and weights in
-            layout ``cdna5_16x16``: see `ops.mx`.
+            also with E8M0 scales of 32 columns, of fp4 for an `a` of fp8, fp6 or fp4, or of fp8 for
+            one of fp8 (N a multiple of 32, K of 256): `run_scaled` of `ops.scaled` has the codes;
+            `scale_a` are then E8M0 scales (M, K / 32). On gfx1250 plain matrices have them too, and
+            weights in layout ``cdna5_16x16``: see `ops.mx`.
         **options: All optional:
 
             out: Where to put the result: shape (batch, M, N), contiguous rows any distance apart.
@@ -74,8 +74,8 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
             scale_b: f32 factors of B: one number; one per column, (N,) or (N, 1); or one per 128 x
                 128 block, (ceil(N / 128), K / 128), which goes with blocks of A. Scales of
                 batches have one more axis before these.
-            scale_out: f32 divisors of 8-bit results, which are then saturated and rounded to
-                nearest even: one number, or one per row.
+            scale_out: f32 divisors of 8-bit results, which are then saturated (int8 to ±127) and
+                rounded to nearest even: one number, or one per row.
             out_dtype: The result's element type, by name or as NumPy or PyTorch have it: float32,
                 bfloat16, float16, int32 (of int8 alone), int8, or an 8-bit float. Default: `a`'s if
                 it has 16 bits; int32 for int8 without scales, bias and activation; else bfloat16.
