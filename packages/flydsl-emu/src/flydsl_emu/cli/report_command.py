@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flydsl.config import scope
-from flydsl.errors import UserError
+from flydsl.errors import TargetError, UserError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
@@ -94,7 +94,12 @@ def _static(files: Sequence[str], analysed: bool) -> list[Any]:
                 value=file,
                 hint="options go before the file" if file.startswith("-") else "",
             ) from error
-        found += static_reports(data, mca=mca)
+        try:
+            found += static_reports(data, mca=mca)
+        except TargetError as error:
+            if file.endswith(".py") and not error.hint:
+                error.hint = f"to report what a script launches: flydsl report --run {file}"
+            raise
     return found
 
 

@@ -196,6 +196,18 @@ def test_the_command_runs_a_script(script: Path, capsys: pytest.CaptureFixture[s
     assert loaded[0]["model"]["constants"]["clock"]["source"].startswith("public")
 
 
+def test_the_command_hints_at_the_option_for_scripts(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "script.txt"
+    other.write_text("print()")
+    for file, hinted in ((script, True), (other, False)):
+        assert main(["report", str(file)]) == 1
+        text = capsys.readouterr().err
+        assert "FLY-T701" in text
+        assert (f"flydsl report --run {file}" in text) == hinted
+
+
 def test_the_command_reads_code_objects(
     compile_ir: Callable[[str, str], bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
