@@ -60,7 +60,10 @@ def test_flash_attention(options, code):
 
 
 @pytest.mark.parametrize(("options", "code"), [
-    ({"window": "a"}, "U964"), ({"partitions": 1.5}, "U964"), ({"softmax_scale": "a"}, "U943"),
+    ({"window": "a"}, "U549"), ({"partitions": 1.5}, "U549"), ({"softmax_scale": "a"}, "U943"),
+    ({"window": 1.5}, "U549"), ({"window": -1}, "U964"), ({"partitions": 0}, "U964"),
+    ({"partitions": True}, "U549"), ({"partitions": 1 << 31}, "U964"),
+    ({"cache_layout": "x"}, "U959"), ({"cache_layout": "transposed"}, "U960"),
     ({"out": np.zeros((1, 8, 128), np.float16)[..., ::2]}, "U965"),
     ({"out": _repeated((1, 8, 64))}, "U546"), ({"cache_layout": 3}, "U549"),
     ({"cache_layout": ["linear"]}, "U549"), ({"return_lse": 1}, "U549"),
@@ -118,7 +121,8 @@ def test_decoding_names_the_architectures_that_it_is_for():
 
 
 @pytest.mark.parametrize(("options", "code"), [
-    ({"q_scale": "1"}, "U549"), ({"kv_scale": "1"}, "U540"), ({"partitions": "2"}, "U964"),
+    ({"q_scale": "1"}, "U549"), ({"kv_scale": "1"}, "U540"), ({"partitions": "2"}, "U549"),
+    ({"partitions": -1}, "U964"), ({"partitions": 2.0}, "U549"),
     ({"block_table": None}, "U540"), ({"kv_cache": [1]}, "U540"), ({"return_lse": 0}, "U549"),
 ])  # fmt: skip
 def test_latent_decoding(options, code):

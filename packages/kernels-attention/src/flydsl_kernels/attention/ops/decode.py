@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
-from flydsl.ext.arguments import check_fields, is_finite, is_number
+from flydsl.ext.arguments import as_integer, check_fields, is_finite, is_number
 from flydsl_kernels.attention.arrays import address, check_some_page, indices
 from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
+from flydsl_kernels.attention.rotary import CACHE_LAYOUTS
 from flydsl_rocdl.arch import ArchFacts, lookup
 
 __all__ = [
@@ -42,7 +42,8 @@ class DecodeOptions:
     """The options of `paged_attention_decode`.
 
     Raises:
-        UserValueError: One of them is out of range.
+        UserTypeError: One of them is of another kind.
+        UserValueError: One of them is out of range, or no name of a layout.
     """
 
     softmax_scale: float | None = None
@@ -62,8 +63,7 @@ class DecodeOptions:
             )
         for name, value in (("window", self.window), ("partitions", self.partitions)):
             low = 0 if name == "window" else 1
-            whole = isinstance(value, numbers.Integral)
-            if value is not None and not (whole and low <= value < 1 << 31):
+            if value is not None and not low <= as_integer(value, name) < 1 << 31:
                 raise UserValueError(
                     f"{name} is out of range",
                     code="FLY-U964",
@@ -71,6 +71,13 @@ class DecodeOptions:
                     allowed=f"{low} to 2^31 - 1, or None",
                 )
         check_fields(self)
+        if self.cache_layout not in CACHE_LAYOUTS:
+            raise UserValueError(
+                "there is no cache layout of this name",
+                code="FLY-U959",
+                value=self.cache_layout,
+                allowed=", ".join(CACHE_LAYOUTS),
+            )
 
 
 def _pages(key_cache: Any, value_cache: Any, layout: str) -> tuple[int, int]:
