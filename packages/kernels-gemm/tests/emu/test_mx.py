@@ -353,3 +353,24 @@ def test_what_does_not_fit_is_refused(change, code):
     with config.scope(FLYDSL_TARGET=arch), pytest.raises(FlyDSLError) as caught:
         gemm(a, b, **options)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+@pytest.mark.parametrize("other", ["fp8", "bytes"])
+def test_bytes_with_too_few_scales_are_not_said_to_have_other_columns(which, other):
+    """Bytes of two codes with half their scales would be codes of 6 bits."""
+    byte = {"a": np.zeros((8, 32), np.uint8), "b": np.zeros((24, 32), np.uint8)}
+    given = {name: byte[name] if name == which or other == "bytes"
+             else np.zeros((len(byte[name]), 64), KINDS["fp8"]) for name in "ab"}  # fmt: skip
+    rows = len(byte[which])
+    scales = {f"scale_{name}": np.full((len(byte[name]), 2), 127, np.uint8) for name in "ab"}
+    scales[f"scale_{which}"] = scales[f"scale_{which}"][:, :1]
+    with config.scope(FLYDSL_TARGET="gfx1250"), pytest.raises(FlyDSLError) as caught:
+        gemm(given["a"], given["b"], **scales)
+    error = caught.value
+    assert error.code == "FLY-U542"
+    assert f"scale_{which}" in error.message
+    assert f"({rows}, 1)" in str(error)
+    assert f"({rows}, 2) for scale_{which}" in error.allowed
+    if other == "fp8":
+        assert error.message == f"scale_{which} has another shape than the product needs"

@@ -73,6 +73,7 @@ def run_mx(a: Any, b: Any, request: Request) -> Any:
     else:
         second = _weight_codes(weight, request, facts)
     if first.k != second.k:
+        _check_scales_of_bytes((a, b), request, (first.k, second.k))
         raise UserValueError(
             "a and b have different numbers of k", code="FLY-U911", value=second.k,
             allowed=str(first.k),
@@ -145,6 +146,35 @@ def _codes(array: Any, scale: Any, what: str) -> _Codes:
         codes = pack_fp6(codes)
     scales = arrays.as_bytes(as_stack(arrays.contiguous(scale), f"scale_{what}"))
     return _Codes(kind, aligned(codes), aligned(scales), k)
+
+
+def _check_scales_of_bytes(
+    operands: tuple[Any, Any], request: Request, ks: tuple[int, int]
+) -> None:
+    """Refuse scales that make bytes codes of 4 bits, or of 6, which do not fit the other operand.
+
+    Only the number of scales says which of both bytes are; see `_codes`.
+
+    Raises:
+        UserValueError: With the other number of scales, an operand would have as many columns as
+            the other one.
+    """
+    scales, wrong = (request.scale_a, request.scale_b), []
+    for i, (array, scale) in enumerate(zip(operands, scales, strict=True)):
+        if isinstance(array, PreshuffledWeight) or arrays.dtype_name(array) != "uint8":
+            continue
+        columns, k = int(array.shape[-1]), ks[1 - i]
+        if k in (columns, 2 * columns):
+            wanted = (*(int(n) for n in array.shape[:-1]), k // SHARED_K)
+            wrong.append((f"scale_{'ab'[i]}", tuple(int(n) for n in scale.shape), wanted))
+    if wrong:
+        raise UserValueError(
+            f"{' or '.join(name for name, *_ in wrong)} has another shape than the product needs",
+            code="FLY-U542",
+            value=wrong[0][1] if len(wrong) == 1 else {name: given for name, given, _ in wrong},
+            allowed=" or ".join(f"{wanted} for {name}" for name, _, wanted in wrong),
+            hint=f"a has {ks[0]} columns and b {ks[1]} by the numbers of their scales",
+        )
 
 
 def _weight_codes(weight: PreshuffledWeight, request: Request, facts: ArchFacts) -> _Codes:
