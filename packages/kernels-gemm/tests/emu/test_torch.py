@@ -100,6 +100,24 @@ def test_gradients_that_there_are_not_are_refused(gfx942):
             assert call().shape == (16, 16)
 
 
+@pytest.mark.parametrize("name", ["scale_a", "scale_b", "bias", "residual"])
+def test_gradients_of_other_arguments_would_be_lost(name, gfx942):
+    x, w = (torch.randn(16, 64).to(torch.float8_e4m3fnuz) for _ in range(2))
+    ends, weight = torch.tensor([16], dtype=torch.int32), preshuffle_b(w)
+    shape = (16, 16) if name == "residual" else (1,) if name.startswith("scale") else (16,)
+    wanted = torch.ones(shape, requires_grad=True)
+    dense = {name: wanted}
+    grouped = {name: wanted[None] if name == "bias" else wanted}
+    for call in (
+        lambda: gemm(x, weight, **dense), lambda: grouped_gemm(x, w[None], ends, **grouped),
+    ):  # fmt: skip
+        with pytest.raises(UserValueError, match="no gradient") as caught:
+            call()
+        assert (caught.value.code, caught.value.value) == ("FLY-U914", name)
+        with torch.no_grad():
+            assert call().shape == (16, 16)
+
+
 def test_shapes_are_followed_and_transformations_refused(gfx942):
     x, w = torch.randn(5, 64).half(), torch.randn(16, 64).half()
     meta = gemm(x.to("meta"), w.to("meta"), scale_a=2.0, out_dtype=torch.float32)

@@ -113,8 +113,8 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
 def _preshuffled(a: Any, b: PreshuffledWeight, request: Request) -> Any:
     through_pytorch(None, {"a": a, "b": b.data}, scales=b.scales, **request.optional_arrays)
     check_no_gradient(
-        "products with preshuffled weights", "FLY-U914", a=a, bias=request.bias,
-        residual=request.residual,
+        "products with preshuffled weights", "FLY-U914", a=a, scales=b.scales,
+        **request.optional_arrays,
     )  # fmt: skip
     if b.scale_layout and by_wmma(facts_of(arrays.target_of(a))):
         return run_mx(a, b, request)

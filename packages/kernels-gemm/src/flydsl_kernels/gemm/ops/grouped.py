@@ -72,7 +72,7 @@ def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -
         None, {"a": a, "b": second, "ends": ends}, scales=scales, **request.optional_arrays
     )
     check_no_gradient(
-        "grouped products", "FLY-U914", a=a, b=second, bias=request.bias, residual=request.residual
+        "grouped products", "FLY-U914", a=a, b=second, scales=scales, **request.optional_arrays
     )
     return _run(a, b, ends, request)
 
