@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from itertools import pairwise
+from opcode import opmap
 from types import CodeType, FunctionType, ModuleType
 
 from flydsl.diagnostics import is_framework_module
@@ -34,9 +35,10 @@ def reads_outside(function: FunctionType, names: Set[str]) -> bool:
         names: Global names and attributes in its code and in that of its inner functions.
     """
     found = names & _OUTSIDE
-    if found != {"getattr"}:
-        return bool(found)
-    return any(_asks_others(code, function.__globals__) for code in _codes(function.__code__))
+    codes = tuple(_codes(function.__code__))
+    if found - {"getattr"} or any(map(_imports_others, codes)):
+        return True
+    return bool(found) and any(_asks_others(code, function.__globals__) for code in codes)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -44,6 +46,16 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
+
+
+def _imports_others(code: CodeType) -> bool:
+    """Return whether code imports what is neither ours, Python's, nor an array library's."""
+    if opmap["IMPORT_NAME"] not in code.co_code[::2]:
+        return False
+    import dis
+
+    imported = (i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME")
+    return any(map(is_user_module, imported))
 
 
 def _asks_others(code: CodeType, space: Mapping[str, object]) -> bool:

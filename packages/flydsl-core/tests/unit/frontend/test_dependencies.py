@@ -166,6 +166,21 @@ def test_attributes_of_classes_count_wherever_the_classes_are(where):
         assert not changed.unchanged()
 
 
+@pytest.mark.parametrize(
+    ("line", "portable"),
+    [
+        ("from user_values import LIMIT", False),
+        ("import user_values", False),
+        ("from .values import LIMIT", False),
+        ("import math", True),
+        ("from flydsl.expr import arith", True),
+    ],
+)
+def test_programs_that_import_from_the_user_inside_are_not_portable(line, portable):
+    found = collect_dependencies(module(f"def f():\n    {line}\n    return 1\n").f)
+    assert found.portable is portable
+
+
 def test_a_global_that_hides_a_builtin_is_noticed():
     space = plans(HELD)
     found = collect_dependencies(space.f)
