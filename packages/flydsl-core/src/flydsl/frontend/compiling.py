@@ -7,6 +7,7 @@ from types import CodeType, FunctionType
 
 from flydsl.errors import CompilerBug
 from flydsl.frontend.eligible import RUNTIME
+from flydsl.frontend.mangling import mangle
 from flydsl.frontend.rewriter import rewrite_function
 from flydsl.frontend.source import function_tree
 from flydsl.frontend.syntax import define
@@ -25,7 +26,9 @@ def rewritten_code(function: FunctionType, entry: bool) -> CodeType:
         UserError: The source is unavailable or holds a construct that cannot be traced.
     """
     original = function.__code__
-    tree = rewrite_function(function_tree(function), original.co_filename, entry)
+    tree = function_tree(function)
+    mangle(tree, original.co_qualname)
+    tree = rewrite_function(tree, original.co_filename, entry)
     # Under its own name it would hide what that name means to the function: itself, decorated.
     tree.name = "_fly_function"
     factory = define("_fly_factory", (RUNTIME, *original.co_freevars), [tree])

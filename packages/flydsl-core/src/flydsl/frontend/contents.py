@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from flydsl.diagnostics import is_framework_module
 from flydsl.frontend.eligible import is_user_module
+from flydsl.frontend.mangling import mangled
 
 __all__ = [
     "MEMOISED",
@@ -23,6 +24,7 @@ __all__ = [
     "content_of",
     "hashed",
     "same_scalar",
+    "slots_of",
 ]
 
 SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
@@ -233,17 +235,25 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     return _combined(name, flat, names, path, mutable=True)
 
 
+def slots_of(kind: type) -> list[str]:
+    """Return the attributes that have a slot in objects of a class."""
+    found: list[str] = []
+    for owner in kind.__mro__:
+        named = vars(owner).get("__slots__", ())
+        every = (named,) if isinstance(named, str) else named
+        found += [mangled(slot, owner.__name__) for slot in every]
+    return found
+
+
 def attributes_of(value: Any, names: frozenset[str] | None) -> dict[str, Any] | None:
     """Return the attributes of an object that Python code can see; None if it has no such ones."""
     found: dict[str, Any] = {}
     seen = False
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for slot in (slots,) if isinstance(slots, str) else slots:
-            seen = True
-            held = getattr(value, slot, _ABSENT) if names is None or slot in names else _ABSENT
-            if held is not _ABSENT:
-                found[slot] = held
+    for slot in slots_of(type(value)):
+        seen = True
+        held = getattr(value, slot, _ABSENT) if names is None or slot in names else _ABSENT
+        if held is not _ABSENT:
+            found[slot] = held
     own = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         seen = True

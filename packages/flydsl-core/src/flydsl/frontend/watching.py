@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, getitem, is_
 from typing import Any, Final, NamedTuple, cast
 
-from flydsl.frontend.contents import MEMOISED, content_of, same_scalar
+from flydsl.frontend.contents import MEMOISED, content_of, same_scalar, slots_of
 from flydsl.frontend.eligible import is_user_module
 
 __all__ = ["Check", "FunctionState", "Place", "Watch"]
@@ -273,10 +273,7 @@ def _attributes(value: Any, names: frozenset[str] | None) -> list[Callable[[Any]
 
     Empty for an object with a slot that has no value yet.
     """
-    slots: list[str] = []
-    for kind in type(value).__mro__:
-        named = vars(kind).get("__slots__", ())
-        slots += (named,) if isinstance(named, str) else named
+    slots = slots_of(type(value))
     slots = [s for s in slots if (names is None or s in names) and not s.startswith("__")]
     if not all(hasattr(value, slot) for slot in slots):
         return []

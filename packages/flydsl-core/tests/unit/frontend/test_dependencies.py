@@ -181,6 +181,26 @@ def test_programs_that_import_from_the_user_inside_are_not_portable(line, portab
     assert found.portable is portable
 
 
+def test_private_slots_count():
+    source = """
+class Pair:
+    __slots__ = ("__first",)
+    def __init__(self, first):
+        self.__first = first
+    def first(self):
+        return self.__first
+PAIR = Pair(1)
+def f():
+    return PAIR.first()
+"""
+    space = plans(source)
+    found = collect_dependencies(space.f)
+    assert found.unchanged()
+    space.PAIR.__init__(2)
+    assert not found.unchanged()
+    assert collect_dependencies(space.f).digest != found.digest
+
+
 def test_a_global_that_hides_a_builtin_is_noticed():
     space = plans(HELD)
     found = collect_dependencies(space.f)

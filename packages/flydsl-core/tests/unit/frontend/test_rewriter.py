@@ -266,6 +266,38 @@ def test_methods_and_tracebacks_refer_to_the_users_file():
     assert "raise KeyError" in str(entry.statement)
 
 
+class _Private:
+    __slots__ = ("__held", "__other__")
+
+    def __init__(self):
+        self.__held = 3
+        self.__other__ = 4
+
+    def both(self, x):
+        __local = self.__held + x
+
+        def __inner(__y):
+            return __local + __y + self.__other__
+
+        if x > 1:
+            __local = 2 * __local
+        return __inner(x)
+
+    class __:
+        def __init__(self):
+            self.__held = 5
+
+        def held(self):
+            return self.__held
+
+
+@pytest.mark.parametrize("x", [1, 2])
+def test_private_names_are_those_of_the_class(x):
+    assert rewritten(_Private.both)(_Private(), x) == _Private().both(x)
+    unnamed = vars(_Private)["__"]
+    assert rewritten(unnamed.held)(unnamed()) == 5
+
+
 def test_helpers_are_rewritten_and_library_functions_are_not():
     def helper(x):
         return x
