@@ -15,7 +15,9 @@ object code, assembly and timings. Its diagnostics and its death become a `Targe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flydsl.deferred import imported_from
 
 if TYPE_CHECKING:
     from flydsl.codegen.options import LLVM_OPTIONS, checked_options
@@ -35,24 +37,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CodegenRequest": "request",
-    "CodegenResult": "request",
-    "CodegenWorker": "worker",
-    "LLVM_OPTIONS": "options",
-    "WorkerPool": "worker",
-    "checked_options": "options",
-    "observing": "worker",
-    "shared_worker": "worker",
-    "warm_up": "worker",
+    "CodegenRequest": ".request",
+    "CodegenResult": ".request",
+    "CodegenWorker": ".worker",
+    "LLVM_OPTIONS": ".options",
+    "WorkerPool": ".worker",
+    "checked_options": ".options",
+    "observing": ".worker",
+    "shared_worker": ".worker",
+    "warm_up": ".worker",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for: a launch out of the cache needs little of this package."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"flydsl.codegen.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+# Import what is asked for: a launch out of the cache needs little of this package.
+__getattr__ = imported_from(globals(), _HOMES)

@@ -13,9 +13,10 @@ A stage of the compiler is a pass (`flydsl.passes`) or belongs to a target's pip
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flydsl.compiler.driver import Driver as _Driver
+from flydsl.deferred import imported_from
 from flydsl.frontend import jit, kernel, set_driver
 
 if TYPE_CHECKING:
@@ -45,13 +46,5 @@ _LAZY = {
 
 set_driver(_Driver())
 
-
-def __getattr__(name: str) -> Any:
-    """Import what a program that only launches does not need."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+# Import what a program that only launches does not need.
+__getattr__ = imported_from(globals(), _LAZY)

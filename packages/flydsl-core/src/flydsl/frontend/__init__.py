@@ -11,8 +11,9 @@ To support another statement, rewrite it in `rewriter` into a call of a new func
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flydsl.deferred import imported_from
 from flydsl.expr.ambient import in_trace
 from flydsl.frontend.functions import (
     Driver,
@@ -53,25 +54,17 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Dependencies": "dependencies",
-    "Dependency": "dependencies",
-    "KernelLauncher": "launcher",
-    "Parameter": "signature",
-    "Signature": "signature",
-    "TracedKernel": "traced",
-    "TracedModule": "traced",
-    "TracedParameter": "traced",
-    "collect_dependencies": "dependencies",
-    "trace": "tracing",
+    "Dependencies": ".dependencies",
+    "Dependency": ".dependencies",
+    "KernelLauncher": ".launcher",
+    "Parameter": ".signature",
+    "Signature": ".signature",
+    "TracedKernel": ".traced",
+    "TracedModule": ".traced",
+    "TracedParameter": ".traced",
+    "collect_dependencies": ".dependencies",
+    "trace": ".tracing",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import on first use what decorating a function does not need."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    globals()[name] = value
-    return value
+# Import on first use what decorating a function does not need.
+__getattr__ = imported_from(globals(), _LAZY)

@@ -55,8 +55,6 @@ class Place(NamedTuple):
         space = self.space()
         if space is not None:
             return space[name]
-        if kind == "count":
-            return len(vars(owner))
         if kind == "cell":
             return owner.__closure__[name].cell_contents
         if kind in ("attribute", "part"):

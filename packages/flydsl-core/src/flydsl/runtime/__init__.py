@@ -11,7 +11,9 @@ A runtime is a plugin: implement `DeviceRuntime` in a distribution and announce 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flydsl.deferred import imported_from
 
 if TYPE_CHECKING:
     from flydsl.runtime.choice import Placement, choose_placement, open_runtime
@@ -28,21 +30,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DeviceRuntime": "protocol",
-    "LoadedModule": "protocol",
-    "Placement": "choice",
-    "choose_placement": "choice",
-    "open_runtime": "choice",
-    "synchronize": "output",
+    "DeviceRuntime": ".protocol",
+    "LoadedModule": ".protocol",
+    "Placement": ".choice",
+    "choose_placement": ".choice",
+    "open_runtime": ".choice",
+    "synchronize": ".output",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for: a launch out of the cache needs little of this package."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"flydsl.runtime.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+# Import what is asked for: a launch out of the cache needs little of this package.
+__getattr__ = imported_from(globals(), _HOMES)

@@ -11,7 +11,9 @@ A HIP function that is missing here: declare it in `library.FUNCTIONS`, call it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flydsl.deferred import imported_from
 
 if TYPE_CHECKING:
     from flydsl_rocdl.hip.runtime import HipRuntime, create
@@ -22,17 +24,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "HipRuntime": "runtime",
-    "create": "runtime",
+    "HipRuntime": ".runtime",
+    "create": ".runtime",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for: a launch out of the cache needs little of this package."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"flydsl_rocdl.hip.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+# Import what is asked for: a launch out of the cache needs little of this package.
+__getattr__ = imported_from(globals(), _HOMES)

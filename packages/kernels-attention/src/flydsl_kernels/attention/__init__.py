@@ -7,8 +7,9 @@ are in `flydsl_rocdl.kernels`.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flydsl.deferred import imported_from
 
 __all__ = [
     "flash_attention",
@@ -40,11 +41,4 @@ _PLACES = {
     "rope": "flydsl_kernels.attention.ops",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PLACES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_from(globals(), _PLACES)

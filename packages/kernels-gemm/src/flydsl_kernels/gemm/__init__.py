@@ -8,8 +8,9 @@ one, `rules` says which are legal, `device` has the kernel bodies, `ops` the pub
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flydsl.deferred import imported_from
 
 __all__ = [
     "Candidate",
@@ -80,11 +81,4 @@ _PLACES = {
     "compile_fp8_gemm": "flydsl_kernels.gemm.device.rdna4.launch",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PLACES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_from(globals(), _PLACES)

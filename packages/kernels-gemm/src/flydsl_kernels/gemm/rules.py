@@ -25,6 +25,7 @@ from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
 __all__ = [
     "MOST_SPLITS",
+    "OVERHEAD",
     "REACH",
     "Broken",
     "broken_rules",
@@ -42,7 +43,7 @@ _MOST_CHUNKS = 32
 MOST_SPLITS = 256
 """Most parts of K."""
 _MOST_STREAMS = 1 << 16
-_OVERHEAD = 26
+OVERHEAD = 26
 """Registers for addresses and what else there is; from compiled kernels."""
 
 
@@ -304,7 +305,7 @@ def registers(problem: GemmProblem, core: MatrixCore, config: GemmConfig) -> int
         ahead = min(steps, 1 + steps_early(tiles_m) + (core.groups == 1))
         fragments = tiles_m * ahead * core.reads * 4 + held + unpacked
     blocks = sums if problem.scaling.a == "block" else 0
-    return sums + blocks + fragments + staged + max(2, staged // 4) + _OVERHEAD
+    return sums + blocks + fragments + staged + max(2, staged // 4) + OVERHEAD
 
 
 def _memory_rules(

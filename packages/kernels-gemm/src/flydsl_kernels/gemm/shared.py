@@ -15,7 +15,7 @@ from flydsl.errors import ConfigError, TargetError
 from flydsl_kernels.gemm.formats import SHARED
 from flydsl_kernels.gemm.plan import SHARED_STEP, EpiloguePlan, GemmConfig, MxPlan
 from flydsl_kernels.gemm.problem import GemmProblem
-from flydsl_kernels.gemm.rules import MOST_SPLITS, REACH, Broken, sum_epilogue
+from flydsl_kernels.gemm.rules import MOST_SPLITS, OVERHEAD, REACH, Broken, sum_epilogue
 from flydsl_rocdl.arch import KNOWN, ArchFacts
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
@@ -35,8 +35,6 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 _WAVE = 32
 _VALUES = 8
-_OVERHEAD = 26
-"""Registers for addresses and what else there is; from compiled kernels."""
 _SLACK = 16
 """Registers of a lane that stay free: kernels that are predicted to need the last ones spill."""
 _TILES = (
@@ -134,12 +132,12 @@ def shared_needs(problem: GemmProblem, facts: ArchFacts, config: GemmConfig) -> 
         steps = config.tile_k // SHARED_STEP
         held = steps * tiles_n * 4 * b // 4 + (config.tile_m * config.tile_k * a // 8) // 1024
         stored = 8 if a == 6 else a
-        return 2 * config.tile_m * config.tile_k * stored // 8, sums + held + 8 * a // 4 + _OVERHEAD
+        return 2 * config.tile_m * config.tile_k * stored // 8, sums + held + 8 * a // 4 + OVERHEAD
     # Codes and scales of the step in use and of the next one; those of 6 bits are widened.
     sums = tiles_m * tiles_n * _VALUES
     held = 2 * (tiles_m * (_loaded(a) + 1) + tiles_n * (_loaded(b) + 1))
     widened = 16 * ((tiles_m if a == 6 else 0) + (tiles_n if b == 6 else 0))
-    return 0, sums + held + widened + _OVERHEAD
+    return 0, sums + held + widened + OVERHEAD
 
 
 def _loaded(bits: int) -> int:
