@@ -3,14 +3,18 @@
 * `disk`: `DiskCache`, which knows nothing of what it keeps, and `disk_cache` by the settings.
 * `fingerprint`: changes with every installed, upgraded or edited package that can change code.
 
-To keep something new: make a key from `compiler_fingerprint` and all that the content depends on.
+To keep something new: make a key from `compiler_fingerprint` and all that the content depends on,
+and write it with `keep`.
 """
 
 from flydsl.caching.disk import DiskCache, Entry, disk_cache
 from flydsl.caching.fingerprint import (
     SourcesState,
+    compiler_changed,
     compiler_fingerprint,
+    keep,
     loaded_folders,
+    look_at_compiler,
     sources_hold,
     sources_state,
 )
@@ -19,9 +23,12 @@ __all__ = [
     "DiskCache",
     "Entry",
     "SourcesState",
+    "compiler_changed",
     "compiler_fingerprint",
     "disk_cache",
+    "keep",
     "loaded_folders",
+    "look_at_compiler",
     "sources_hold",
     "sources_state",
 ]

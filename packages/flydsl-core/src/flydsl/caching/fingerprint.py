@@ -7,6 +7,9 @@ core that runs from its sources, the paths, sizes and times of their modules and
 
 Finding those files costs more than looking at them, so the list is kept on disk with the times of
 the folders that it came from: a file that appears, disappears or is renamed changes its folder's.
+
+All that is looked at once in a process, when the compiler is imported: its modules are from then,
+and what is edited later has no part in what they make.
 """
 
 from __future__ import annotations
@@ -20,23 +23,27 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from flydsl.caching.disk import disk_cache
 from flydsl.config import core as settings
+from flydsl.errors import UserValueError
 
 __all__ = [
     "SourcesState",
+    "compiler_changed",
     "compiler_fingerprint",
+    "keep",
     "loaded_folders",
+    "look_at_compiler",
     "sources_hold",
     "sources_state",
 ]
 
 _OWN = Path(__file__).parents[1]
-_FORMAT = 2
+_FORMAT = 3
 """Of what is kept on disk."""
 _SETTLED_NS = 2_000_000_000
 """A folder younger than this may change again without its time changing."""
@@ -46,18 +53,18 @@ _DATA = (".json", ".txt")
 
 
 class _Search(NamedTuple):
-    """The module search path and the distributions on it, and whether that is still so.
+    """Folders of the module search path and the distributions in them, as they were found.
 
     Attributes:
         folders: Folders, their times and the distributions in them.
-        status: `_status` of these distributions.
-        watched: Those that may have FlyDSL plugins or are FlyDSL: looked at every time. Installing
-            any other changes the time of the folder that it is in.
+        status: For each folder, `_status` of these distributions.
+        watched: For each folder, those that may have FlyDSL plugins or are FlyDSL: looked at every
+            time. Installing any other changes the time of the folder that it is in.
     """
 
     folders: tuple[tuple[str, int, tuple[str, ...]], ...]
-    status: bytes
-    watched: tuple[str, ...]
+    status: tuple[bytes, ...]
+    watched: tuple[tuple[str, ...], ...]
 
 
 _Sources = tuple[tuple[str, int, tuple[str, ...]], ...]
@@ -65,99 +72,148 @@ _Sources = tuple[tuple[str, int, tuple[str, ...]], ...]
 
 
 class SourcesState(NamedTuple):
-    """Sources as they were, as plain values.
+    """Editable sources as they were, as plain values.
 
     Attributes:
         folders: See `compiler_fingerprint`.
         fingerprint: What that gave.
-        sources: The folders, their times and the files in them.
-        status: Hash of the files' sizes and times.
     """
 
     folders: tuple[str, ...] | None
     fingerprint: str
-    sources: _Sources
-    status: bytes
 
 
 class _Seen:
-    """What this process has looked at, for one module search path."""
+    """What this process has looked at; nothing is looked at twice."""
 
-    def __init__(self, path: tuple[str, ...]) -> None:
-        self.path = path
-        self.texts: dict[tuple[str, ...] | None, str] = {}
-        self._folders: dict[str, bytes] = {}
-        self._sources: _Sources | None = None
-        search = _search(path)
-        names = [[folder, *names] for folder, _, names in search.folders if names]
-        facts = repr((sys.version_info[:3], platform.machine(), names))
-        self._installed = facts.encode("utf-8", "surrogateescape") + search.status
-        self._installed += _status(search.watched)
+    def __init__(self) -> None:
+        self._texts: dict[tuple[object, ...], str] = {}
+        self._installed: dict[str, bytes] = {}
+        self._sources: dict[str, bytes] = {}
+        self._listings: dict[tuple[str, ...], _Sources] = {}
 
-    @property
-    def sources(self) -> _Sources:
-        """The sources on this path, listed when they are first asked for."""
-        if self._sources is None:
-            self._sources = _sources(self.path)
-        return self._sources
+    def fingerprint(self, path: tuple[str, ...], folders: tuple[str, ...] | None) -> str:
+        """Return the fingerprint for a search path, with the sources in some folders, or in all."""
+        text = self._texts.get((path, folders))
+        if text is None:
+            facts = repr((sys.version_info[:3], platform.machine()))
+            parts = [facts.encode(), *filter(None, self._distributions(path))]
+            if folders is None:
+                parts += [self._source(part) for part in self.listing(path)]
+            elif folders:
+                parts += self._chosen(path, folders)
+            text = hashlib.sha256(b"\0".join(parts)).hexdigest()
+            self._texts[path, folders] = text
+        return text
 
-    def fingerprint(self, folders: tuple[str, ...] | None) -> str:
-        """Return the fingerprint with the sources in some folders, or in all."""
-        digest = hashlib.sha256(self._installed)
-        for folder, _, files in self.chosen(folders):
-            status = self._folders.get(folder)
-            if status is None:
-                names = "\0".join(files).encode("utf-8", "surrogateescape")
-                status = self._folders[folder] = names + _status(files)
-            digest.update(status)
-        return digest.hexdigest()
+    def listing(self, path: tuple[str, ...]) -> _Sources:
+        """Return the sources on a search path."""
+        places = self._places(path)
+        found = self._listings.get(places)
+        if found is None:
+            found = self._listings[places] = _sources(places)
+        return found
 
-    def chosen(self, folders: tuple[str, ...] | None) -> _Sources:
-        """Return the sources in some folders, or all."""
-        if folders is None:
-            return self.sources
-        wanted = frozenset(folders)
-        return tuple(part for part in self.sources if part[0] in wanted) if wanted else ()
+    def look(self, path: tuple[str, ...]) -> None:
+        """Look at what is installed and, if it has been listed before, at the sources."""
+        places = self._places(path)
+        listing = _listed(places)
+        if listing is not None:
+            self._listings[places] = listing
+            for part in listing:
+                self._source(part)
+
+    def _places(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the folders of a search path in which anything is installed."""
+        found = zip(path, self._distributions(path), strict=True)
+        return tuple(folder for folder, installed in found if installed)
+
+    def _distributions(self, path: tuple[str, ...]) -> list[bytes]:
+        """Return what is installed in each folder of a search path."""
+        new = tuple(folder for folder in path if folder not in self._installed)
+        if new:
+            search = _search(new)
+            for part, status, watched in zip(*search, strict=True):
+                folder, _, names = part
+                text = repr((folder, names)) if names else ""
+                facts = text.encode("utf-8", "surrogateescape") + status + _status(watched)
+                self._installed[folder] = facts
+        return [self._installed[folder] for folder in path]
+
+    def _source(self, part: tuple[str, int, tuple[str, ...]]) -> bytes:
+        """Return the names, sizes and times of the sources in a folder, hashed."""
+        folder, _, files = part
+        found = self._sources.get(folder)
+        if found is None:
+            names = "\0".join((folder, *files)).encode("utf-8", "surrogateescape")
+            found = self._sources[folder] = hashlib.sha256(names + _status(files)).digest()
+        return found
+
+    def _chosen(self, path: tuple[str, ...], folders: tuple[str, ...]) -> list[bytes]:
+        """Return what `_source` does for some folders; nothing for those without sources."""
+        if not self._sources.keys() >= set(folders):
+            for part in self.listing(path):
+                if part[0] in folders:
+                    self._source(part)
+        return [self._sources[folder] for folder in folders if folder in self._sources]
 
 
-class _Cached:
-    """What was seen with the last module search path."""
+class _Process:
+    """What was seen first counts as long as the process lives: its modules are from then."""
 
-    seen: _Seen | None = None
+    seen = _Seen()
 
 
 def compiler_fingerprint(folders: tuple[str, ...] | None = None) -> str:
-    """Return hexadecimal text; collected once for a module search path.
+    """Return hexadecimal text, the same as long as the process lives and has this search path.
 
     Args:
         folders: The only folders of editable sources to look into, for what is made by nothing
             else; None for all of them.
     """
-    seen = _seen()
-    text = seen.texts.get(folders)
-    if text is None:
-        text = seen.texts[folders] = seen.fingerprint(folders)
-    return text
+    return _Process.seen.fingerprint(tuple(sys.path), folders)
+
+
+def look_at_compiler() -> None:
+    """Look at what is installed, and at editable sources if they have been listed before.
+
+    A compiler calls this when it is imported. What is edited later is not what this process runs.
+    """
+    # A setting that cannot be read is told when it is used.
+    with contextlib.suppress(UserValueError):
+        _Process.seen.look(tuple(sys.path))
+
+
+def compiler_changed() -> bool:
+    """Return whether the compiler is another one now than when it was looked at first.
+
+    Which of the two made something cannot be told then, so that it should not be kept.
+    """
+    return _Seen().fingerprint(tuple(sys.path), None) != compiler_fingerprint()
+
+
+def keep(key: str, payload: bytes, header: Mapping[str, str]) -> bool:
+    """Store what this process's compiler made; return whether that was possible.
+
+    Not if the compiler has been edited or installed anew since it was imported: parts that were
+    imported later may be of the new one.
+
+    Args:
+        key: Hexadecimal text made of `compiler_fingerprint` and what else the payload depends on.
+        payload: The content.
+        header: What listings show of it.
+    """
+    return not compiler_changed() and disk_cache().store(key, payload, header)
 
 
 def sources_state(folders: tuple[str, ...] | None) -> SourcesState:
     """Return the sources in some folders, or all, to compare in another process."""
-    sources = _seen().chosen(folders)
-    return SourcesState(folders, compiler_fingerprint(folders), sources, _files_status(sources))
+    return SourcesState(folders, compiler_fingerprint(folders))
 
 
 def sources_hold(state: SourcesState) -> bool:
     """Return whether sources are as they were; with the same installed distributions."""
-    same = all(_time_of(folder) == changed for folder, changed, _ in state.sources)
-    if same and _files_status(state.sources) == state.status:
-        return True
-    # Only the listing can tell whether another file beside them counts.
     return compiler_fingerprint(state.folders) == state.fingerprint
-
-
-def _files_status(sources: _Sources) -> bytes:
-    found = _status([file for _, _, files in sources for file in files])
-    return hashlib.sha256(found).digest()
 
 
 def loaded_folders() -> tuple[str, ...]:
@@ -172,19 +228,11 @@ def loaded_folders() -> tuple[str, ...]:
         if isinstance(file, str)
     }
     found = []
-    for folder, _, files in _seen().sources:
+    for folder, _, files in _Process.seen.listing(tuple(sys.path)):
         data = all(file.endswith(_DATA) for file in files)
         if folder in loaded or (data and any(str(p) in loaded for p in Path(folder).parents)):
             found.append(folder)
     return tuple(found)
-
-
-def _seen() -> _Seen:
-    path = tuple(sys.path)
-    seen = _Cached.seen
-    if seen is None or seen.path != path:
-        seen = _Cached.seen = _Seen(path)
-    return seen
 
 
 def _status(paths: Sequence[str]) -> bytes:
@@ -213,15 +261,18 @@ def _search(path: tuple[str, ...]) -> _Search:
             search = _Search(*kept)
             if all(map(_searched, search.folders)):
                 return search
-    found = []
+    found, statuses, watched = [], [], []
     for folder in path:
         # Its time first: what appears later changes it.
         changed = _settled(folder)
-        found.append((folder, changed, _distributions(folder)))
-    places = [Path(folder) / name for folder, _, names in found for name in names]
-    watched = tuple(str(place) for place in places if _is_watched(place))
-    search = _Search(tuple(found), _status(list(map(str, places))), watched)
-    _keep("search", path, tuple(search))
+        names = _distributions(folder)
+        found.append((folder, changed, names))
+        places = [Path(folder) / name for name in names]
+        statuses.append(_status(list(map(str, places))))
+        watched.append(tuple(str(place) for place in places if _is_watched(place)))
+    search = _Search(tuple(found), tuple(statuses), tuple(watched))
+    if any(names for _, _, names in found):
+        _keep("search", path, tuple(search))
     return search
 
 
@@ -244,6 +295,16 @@ def _is_watched(dist_info: Path) -> bool:
 
 def _sources(path: tuple[str, ...]) -> _Sources:
     """Return the editable sources, as they were listed if that still holds."""
+    listed = _listed(path)
+    if listed is not None:
+        return listed
+    search, sources = _scanned(path)
+    _keep("sources", path, (search, sources))
+    return sources
+
+
+def _listed(path: tuple[str, ...]) -> _Sources | None:
+    """Return the editable sources as they were listed; None if that does not hold."""
     kept = _kept("sources", path)
     if kept is not None:
         with contextlib.suppress(TypeError, ValueError):
@@ -251,9 +312,7 @@ def _sources(path: tuple[str, ...]) -> _Sources:
             same = all(_time_of(folder) == changed for folder, changed, _ in sources)
             if same and all(map(_searched, search)):
                 return tuple(sources)
-    search, sources = _scanned(path)
-    _keep("sources", path, (search, sources))
-    return sources
+    return None
 
 
 def _listing_key(kind: str, path: tuple[str, ...]) -> str:

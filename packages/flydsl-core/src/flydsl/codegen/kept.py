@@ -12,6 +12,7 @@ from flydsl.caching import (
     SourcesState,
     compiler_fingerprint,
     disk_cache,
+    keep,
     sources_hold,
     sources_state,
 )
@@ -66,15 +67,14 @@ def _found(symbol: str, llvm_ir: Callable[[], str]) -> MachineCode:
     triple = host_triple()
     parts = ("host", compiler_fingerprint(()), llvm_ir.__module__, triple, symbol)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    store = disk_cache()
-    kept = _kept(store.fetch(key), triple)
+    kept = _kept(disk_cache().fetch(key), triple)
     if kept is not None:
         return kept
     code = _compiled(symbol, llvm_ir)
     home = Path(sys.modules[llvm_ir.__module__].__file__ or "").parent
     folders = (str(_OWN), str(_OWN.parent / "runtime"), str(home))
     state = (tuple(sources_state(folders)), code.entry, code.data)
-    store.store(key, marshal.dumps(state), {"name": symbol, "target": code.machine})
+    keep(key, marshal.dumps(state), {"name": symbol, "target": code.machine})
     return code
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flydsl.caching import look_at_compiler as _look_at_compiler
 from flydsl.compiler.driver import Driver as _Driver
 from flydsl.deferred import imported_from
 from flydsl.frontend import jit, kernel, set_driver
@@ -45,6 +46,7 @@ _LAZY = {
 }
 
 set_driver(_Driver())
+_look_at_compiler()
 
 # Import what a program that only launches does not need.
 __getattr__ = imported_from(globals(), _LAZY)

@@ -13,7 +13,7 @@ import pickle
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from flydsl.caching import DiskCache, compiler_fingerprint, disk_cache
+from flydsl.caching import DiskCache, compiler_fingerprint, disk_cache, keep
 from flydsl.config import core as settings
 from flydsl.errors import UserRuntimeError, UserValueError
 
@@ -62,7 +62,7 @@ class Persistence:
         if self._store is None or self._key is None or not all(f.portable for f in reached):
             return
         data = pickle.dumps((reached, _lines(artifact), artifact), protocol=5)
-        self._store.store(self._key, data, {"name": self._name, "target": self._target})
+        keep(self._key, data, {"name": self._name, "target": self._target})
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other processes from compiling the same inside a ``with`` block."""

@@ -23,6 +23,7 @@ from flydsl.caching import (
     SourcesState,
     compiler_fingerprint,
     disk_cache,
+    keep,
     loaded_folders,
     sources_hold,
     sources_state,
@@ -141,7 +142,7 @@ def record(function: JitFunction, call: Call, artifact: Artifact, *, compiled: b
         front_code(function.signature.parameters),
     )
     header = {"name": f"{function.name} (start)", "target": call.target.name}
-    disk_cache().store(key, marshal.dumps(state), header)
+    keep(key, marshal.dumps(state), header)
 
 
 def _fresh() -> bool:

@@ -22,7 +22,7 @@ import types
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from flydsl.caching import compiler_fingerprint, disk_cache
+from flydsl.caching import compiler_fingerprint, disk_cache, keep
 from flydsl.config import core as settings
 from flydsl.frontend import contents, dependencies, eligible, scanning, watching
 from flydsl.frontend.contents import MEMOISED, classes_in, content_of
@@ -425,7 +425,7 @@ def _scanned(scan: Scan, what: tuple[str, ...], roots: Sequence[object]) -> Depe
             data = marshal.dumps(tuple(_recipe(scan, roots, found.digest)))
         except _FAILURES:
             return found
-        disk_cache().store(_key(what), data, {"name": f"{what[-1]} (scan)", "target": ""})
+        keep(_key(what), data, {"name": f"{what[-1]} (scan)", "target": ""})
     return found
 
 

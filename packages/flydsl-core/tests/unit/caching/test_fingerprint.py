@@ -13,11 +13,21 @@ from flydsl import config
 from flydsl.caching import fingerprint
 from flydsl.caching.fingerprint import (
     SourcesState,
+    compiler_changed,
     compiler_fingerprint,
+    keep,
     loaded_folders,
+    look_at_compiler,
     sources_hold,
     sources_state,
 )
+from flydsl.errors import UserValueError
+
+
+@pytest.fixture(autouse=True)
+def process(monkeypatch):
+    """What this process has seen of itself is kept from these tests."""
+    monkeypatch.setattr(fingerprint._Process, "seen", fingerprint._Seen())
 
 
 @pytest.fixture
@@ -32,9 +42,14 @@ def site(tmp_path, monkeypatch):
     return folder
 
 
+def new_process():
+    """Forget what was looked at."""
+    fingerprint._Process.seen = fingerprint._Seen()
+
+
 def now(*folders):
     """The fingerprint in a new process."""
-    fingerprint._Cached.seen = None
+    new_process()
     return compiler_fingerprint(folders or None)
 
 
@@ -92,6 +107,15 @@ def test_another_search_path_is_noticed(site, monkeypatch):
     before = compiler_fingerprint()
     monkeypatch.setattr(sys, "path", [])
     assert compiler_fingerprint() != before
+
+
+@pytest.mark.parametrize("name", ["FLYDSL_RUNTIME_CACHE_SIZE", "FLYDSL_RUNTIME_ENABLE_CACHE"])
+def test_importing_leaves_complaints_about_settings_to_their_use(site, monkeypatch, name):
+    monkeypatch.setenv("FLYDSL_RUNTIME_ENABLE_CACHE", "1")
+    monkeypatch.setenv(name, "much")
+    look_at_compiler()
+    with pytest.raises(UserValueError, match=name):
+        compiler_fingerprint()
 
 
 @pytest.fixture
@@ -219,6 +243,37 @@ class TestListing:
         inner = str(self.project / "inner")
         assert set(loaded_folders()) == {inner, f"{inner}/data"}
 
+    def test_what_is_edited_after_the_import_does_not_count(self):
+        before = now()
+        new_process()
+        look_at_compiler()
+        assert keep("ab" * 32, b"made before", {"name": "", "target": ""})
+        (self.project / "inner" / "module.py").write_text("a = 22")
+        assert compiler_fingerprint() == before
+        assert compiler_changed()
+        assert not keep("cd" * 32, b"made by neither", {"name": "", "target": ""})
+        assert fingerprint.disk_cache().fetch("cd" * 32) is None
+        assert now() != before
+        assert not compiler_changed()
+        assert self.scans == 1
+
+    def test_importing_does_not_list_sources(self):
+        new_process()
+        look_at_compiler()
+        assert self.scans == 0
+        assert not list(fingerprint.disk_cache().root.glob("locks"))
+
+    def test_a_program_folder_that_is_added_later_costs_no_listing(
+        self, tmp_path, monkeypatch
+    ):
+        before = now()
+        (tmp_path / "scripts").mkdir()
+        new_process()
+        look_at_compiler()
+        monkeypatch.setattr(sys, "path", [str(tmp_path / "scripts"), *sys.path])
+        assert compiler_fingerprint() == before
+        assert self.scans == 1
+
     @pytest.mark.parametrize("chosen", [True, False])
     def test_the_state_of_sources_is_compared(self, chosen):
         inner = str(self.project / "inner")
@@ -226,7 +281,7 @@ class TestListing:
         state = sources_state((inner,) if chosen else None)
 
         def holds():
-            fingerprint._Cached.seen = None
+            new_process()
             # As it comes back from the disk.
             return sources_hold(SourcesState(*marshal.loads(marshal.dumps(tuple(state)))))
 
@@ -243,7 +298,7 @@ class TestListing:
         now()
         state = sources_state((str(inner),))
         (inner / "more.py").write_text("")
-        fingerprint._Cached.seen = None
+        new_process()
         assert not sources_hold(state)
 
     def test_times_of_other_distributions_count_when_their_folder_changes(self):
