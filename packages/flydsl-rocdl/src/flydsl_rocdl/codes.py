@@ -40,6 +40,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U654": "A grid is not whole clusters, or a cluster load has another width.",
         "FLY-U655": "A tensor transfer has a wrong rank, extent, stride, padding or element.",
         "FLY-U656": "A tensor transfer's tile in LDS is not laid out as the hardware writes it.",
+        "FLY-U657": "A stream, event or graph of HIP is used after it was closed.",
         "FLY-T600": "The AMD architecture is not known.",
         "FLY-T601": "A target-id feature is unknown to the architecture or written wrongly.",
         "FLY-T610": "The kernel needs more local data share than a workgroup can have.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,7 +45,7 @@ class LoadedArtifact:
     Args:
         launcher: What to launch.
         runtime: The runtime that has loaded the kernels.
-        module: The loaded module.
+        module: The loaded module; unloaded again where the launcher cannot be made.
         device: Index of the device.
         synchronous: Launches have finished when they return.
 
@@ -63,18 +64,13 @@ class LoadedArtifact:
     ) -> None:
         self._launcher, self._runtime, self._device = launcher, runtime, device
         self._synchronous = synchronous
-        count = len(launcher.kernels)
-        functions = (ctypes.c_uint64 * max(count, 1))(*map(module.function, launcher.kernels))
-        context = FlyHostContext(
-            abi_version=ABI_VERSION,
-            device=device,
-            flags=WANTS_EXTENTS if runtime.wants_extents else 0,
-            launch=runtime.launch_address(),
-            functions=ctypes.addressof(functions),
-            driver=runtime.driver_address(device),
-            output=self._open_channel(),
-        )
-        mapped = MappedCode(launcher.stub)
+        try:
+            functions, context = self._prepared(module)
+            mapped = MappedCode(launcher.stub)
+        except BaseException:
+            with contextlib.suppress(FlyDSLError):
+                module.unload()
+            raise
         self._stub = _STUB_TYPE(mapped.address)
         self._context = ctypes.addressof(context)
         self._kept = (module, functions, context, mapped)
@@ -86,6 +82,22 @@ class LoadedArtifact:
             kept=self,
             holds=getattr(runtime, "holds_interpreter", False),
         )
+
+    def _prepared(self, module: LoadedModule) -> tuple[ctypes.Array[Any], FlyHostContext]:
+        """Return the handles of the kernels, and what the stub needs."""
+        kernels, runtime, device = self._launcher.kernels, self._runtime, self._device
+        count = len(kernels)
+        functions = (ctypes.c_uint64 * max(count, 1))(*map(module.function, kernels))
+        context = FlyHostContext(
+            abi_version=ABI_VERSION,
+            device=device,
+            flags=WANTS_EXTENTS if runtime.wants_extents else 0,
+            launch=runtime.launch_address(),
+            functions=ctypes.addressof(functions),
+            driver=runtime.driver_address(device),
+            output=self._open_channel(),
+        )
+        return functions, context
 
     @classmethod
     def load(cls, artifact: Artifact, placement: Placement) -> LoadedArtifact:

@@ -148,7 +148,12 @@ class OutputChannel:
         self._tail = 0
         self.address = runtime.allocate(8 * HEADER_WORDS + size, device)
         header = struct.pack(f"<{HEADER_WORDS}Q", _MAGIC, self._words, *[0] * (HEADER_WORDS - 2))
-        runtime.copy_to_device(self.address, header + bytes(size), device)
+        try:
+            runtime.copy_to_device(self.address, header + bytes(size), device)
+        except BaseException:
+            with contextlib.suppress(FlyDSLError):
+                runtime.free(self.address, device)
+            raise
 
     def register(self, sites: Iterable[OutputSite]) -> None:
         """Make the sites of a program known, whose kernels are about to be launched."""

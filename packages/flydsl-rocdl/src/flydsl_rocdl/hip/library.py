@@ -69,6 +69,10 @@ LAUNCH_FUNCTIONS = ("hipModuleLaunchKernel", "hipDrvLaunchKernelEx")
 """What only the trampoline calls; the second exists since ROCm 7 and is needed for clusters."""
 
 
+_NEEDED = (LAUNCH_FUNCTIONS[0], "hipGetErrorName", "hipGetErrorString", "hipGetLastError")
+"""What tells HIP from another library, and what explains the errors of the others."""
+
+
 class HipLibrary:
     """A loaded ``libamdhip64``.
 
@@ -122,12 +126,34 @@ class HipLibrary:
         Raises:
             TargetError: It returns an error.
         """
-        status = self.function(name)(*arguments)
-        if status:
+        self.accept(name, self.function(name)(*arguments))
+
+    def accept(self, name: str, status: int, *harmless: int) -> None:
+        """Check the result of a function.
+
+        Args:
+            name: The function.
+            status: What it returned.
+            *harmless: Errors that change nothing for the caller.
+
+        Raises:
+            TargetError: It is another error.
+        """
+        if status in harmless:
+            self.forget()
+        elif status:
             raise self.error(name, status)
 
+    def forget(self) -> None:
+        """Clear the error that HIP keeps for the thread: the next to ask would take it for its own.
+
+        PyTorch asks after every launch.
+        """
+        self._library.hipGetLastError()
+
     def error(self, what: str, status: int) -> TargetError:
-        """Return the exception for a ``hipError_t``."""
+        """Return the exception for a ``hipError_t``, which HIP forgets."""
+        self.forget()
         name = (self._name(status) or b"").decode(errors="replace")
         text = (self._text(status) or b"").decode(errors="replace")
         return TargetError(f"{what} failed: {text}", code="FLY-T653", value=f"{name} ({status})")
@@ -144,7 +170,8 @@ def _load(paths: Any) -> ctypes.CDLL:
     for path in paths:
         try:
             library = ctypes.CDLL(path)
-            getattr(library, LAUNCH_FUNCTIONS[0])
+            for name in _NEEDED:
+                getattr(library, name)
         except (OSError, AttributeError) as error:
             tried[path] = str(error)
             continue

@@ -34,10 +34,9 @@ def enable_peer_access(runtime: HipRuntime, device: int, peer: int) -> None:
             code="FLY-T656",
             value=f"{device} and {peer}",
         )
+    name = "hipDeviceEnablePeerAccess"
     with runtime.on(device):
-        status = library.function("hipDeviceEnablePeerAccess")(peer, 0)
-    if status not in (0, _ALREADY_ENABLED):
-        raise library.error("hipDeviceEnablePeerAccess", status)
+        library.accept(name, library.function(name)(peer, 0), _ALREADY_ENABLED)
 
 
 def export_shared(runtime: HipRuntime, address: int, device: int) -> bytes:
@@ -68,15 +67,8 @@ def open_shared(runtime: HipRuntime, handle: bytes, device: int) -> int:
             value=f"{len(handle)} bytes",
             allowed=f"the {IPC_HANDLE_BYTES} bytes that export_shared returned",
         )
-    address = ctypes.c_void_p()
-    with runtime.on(device):
-        runtime.library.call(
-            "hipIpcOpenMemHandle",
-            ctypes.byref(address),
-            IpcMemHandle.from_buffer_copy(handle),
-            _LAZY_PEER_ACCESS,
-        )
-    return address.value or 0
+    opened = IpcMemHandle.from_buffer_copy(handle), _LAZY_PEER_ACCESS
+    return runtime.made("hipIpcOpenMemHandle", "hipIpcCloseMemHandle", device, *opened)
 
 
 def close_shared(runtime: HipRuntime, address: int, device: int) -> None:

@@ -6,7 +6,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from flydsl.codegen.kept import kept_host
@@ -59,10 +59,7 @@ class HipModule:
     def __init__(self, runtime: HipRuntime, code: HipCode, device: int) -> None:
         self._runtime, self._code, self._device = runtime, code, device
         self._kernels: dict[str, records.HipKernel] = {}
-        handle = ctypes.c_void_p()
-        with runtime.on(device), runtime.outside_capture():
-            runtime.library.call("hipModuleLoadData", ctypes.byref(handle), code.data)
-        self._handle = handle
+        self._handle = runtime.made("hipModuleLoadData", "hipModuleUnload", device, code.data)
 
     def function(self, name: str) -> int:
         """Return the launch handle of a kernel.
@@ -113,8 +110,10 @@ class HipModule:
     def unload(self) -> None:
         """Release the module; its handles become invalid."""
         self._kernels.clear()
-        with self._runtime.on(self._device):
-            self._runtime.library.call("hipModuleUnload", self._handle)
+        if self._handle:
+            with self._runtime.on(self._device):
+                self._runtime.library.call("hipModuleUnload", self._handle)
+                self._handle = 0
 
 
 class HipRuntime:
@@ -152,13 +151,19 @@ class HipRuntime:
         if self._library is None:
             with self._lock:
                 if self._missing is not None:
-                    # Looking again would cost every call without tensors a search of the disk.
-                    raise self._missing
+                    import copy
+
+                    # Looking again would cost every call without tensors a search of the disk. A
+                    # copy: an error grows by what it passes through, and keeps the first caller's
+                    # line.
+                    raise copy.copy(self._missing)
                 if self._library is None:
                     try:
                         self._library = HipLibrary(self._path)
                     except TargetError as error:
-                        self._missing = error
+                        import copy
+
+                        self._missing = copy.copy(error)
                         raise
         return self._library
 
@@ -168,7 +173,7 @@ class HipRuntime:
             library = self.library
             status, count = self._count(library)
         except TargetError as error:
-            return f"{error.message}; {error.hint}"
+            return f"{error.message} ({error.value}); {error.hint}"
         if status not in (0, _NO_DEVICE):
             return library.error("hipGetDeviceCount", status).message
         return "" if count else "HIP sees no GPU"
@@ -177,6 +182,8 @@ class HipRuntime:
     def _count(library: HipLibrary) -> tuple[int, int]:
         count = ctypes.c_int()
         status = library.function("hipGetDeviceCount")(ctypes.byref(count))
+        if status:
+            library.forget()
         return status, 0 if status else count.value
 
     def device_count(self) -> int:
@@ -222,6 +229,33 @@ class HipRuntime:
         finally:
             if before.value != device:
                 self.library.call("hipSetDevice", before.value)
+
+    def made(self, make: str, release: str, device: int, *arguments: object) -> int:
+        """Return a handle that a function of HIP writes to its first argument.
+
+        Other threads, and this one, may be capturing graphs meanwhile.
+
+        Args:
+            make: The function.
+            release: What undoes it, should going back to the device before fail.
+            device: The device to be current during the call.
+            *arguments: The function's other arguments.
+
+        Raises:
+            TargetError: HIP returns an error; then there is nothing to release.
+        """
+        handle = ctypes.c_void_p()
+        complete = False
+        try:
+            with self.on(device), self.outside_capture():
+                self.library.call(make, ctypes.byref(handle), *arguments)
+                complete = True
+        except BaseException:
+            if complete:
+                with suppress(TargetError), self.on(device):
+                    self.library.call(release, handle)
+            raise
+        return handle.value or 0
 
     @contextmanager
     def outside_capture(self) -> Iterator[None]:
@@ -346,10 +380,7 @@ class HipRuntime:
 
     def allocate(self, size: int, device: int) -> int:
         """Allocate device memory."""
-        address = ctypes.c_void_p()
-        with self.on(device):
-            self.library.call("hipMalloc", ctypes.byref(address), max(size, 1))
-        return address.value or 0
+        return self.made("hipMalloc", "hipFree", device, max(size, 1))
 
     def free(self, address: int, device: int) -> None:
         """Free memory that `allocate` returned."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from flydsl.errors import TargetError, UserRuntimeError
 from flydsl_rocdl.hip.runtime import HipRuntime
 
 __all__ = ["HipEvent", "HipGraph", "HipStream"]
@@ -24,17 +25,24 @@ class HipStream:
     Args:
         runtime: The runtime.
         device: The device.
-
-    Attributes:
-        cuda_stream: The handle, under the name by which launchers look for it.
     """
 
     def __init__(self, runtime: HipRuntime, device: int = 0) -> None:
         self._runtime, self._device = runtime, device
-        handle = ctypes.c_void_p()
-        with runtime.on(device):
-            runtime.library.call("hipStreamCreateWithFlags", ctypes.byref(handle), _NON_BLOCKING)
-        self.cuda_stream = handle.value or 0
+        self._handle = runtime.made(
+            "hipStreamCreateWithFlags", "hipStreamDestroy", device, _NON_BLOCKING
+        )
+
+    @property
+    def cuda_stream(self) -> int:
+        """The handle, under the name by which launchers look for it.
+
+        Raises:
+            UserRuntimeError: The stream is closed; a handle of 0 would be the null stream.
+        """
+        if not self._handle:
+            raise _closed("stream")
+        return self._handle
 
     def synchronize(self) -> None:
         """Wait for everything on the stream.
@@ -61,24 +69,29 @@ class HipStream:
             TargetError: HIP cannot capture, or something in the block cannot be captured.
         """
         graph = HipGraph(self._runtime, self._device)
-        library = self._runtime.library
+        library, stream = self._runtime.library, self.cuda_stream
         with self._runtime.on(self._device):
-            library.call("hipStreamBeginCapture", self.cuda_stream, _THREAD_LOCAL)
+            library.call("hipStreamBeginCapture", stream, _THREAD_LOCAL)
             captured = ctypes.c_void_p()
             try:
                 yield graph
             except BaseException:
-                library.function("hipStreamEndCapture")(self.cuda_stream, ctypes.byref(captured))
+                # What was wrong is known; that the capture became invalid is a consequence.
+                failed = library.function("hipStreamEndCapture")(stream, ctypes.byref(captured))
+                if captured:
+                    failed = library.function("hipGraphDestroy")(captured)
+                if failed:
+                    library.forget()
                 raise
-            library.call("hipStreamEndCapture", self.cuda_stream, ctypes.byref(captured))
+            library.call("hipStreamEndCapture", stream, ctypes.byref(captured))
             graph.instantiate(captured)
 
     def close(self) -> None:
         """Destroy the stream once its work has finished."""
-        if self.cuda_stream:
+        if self._handle:
             with self._runtime.on(self._device):
-                self._runtime.library.call("hipStreamDestroy", self.cuda_stream)
-            self.cuda_stream = 0
+                self._runtime.library.call("hipStreamDestroy", self._handle)
+                self._handle = 0
 
 
 class HipEvent:
@@ -86,13 +99,32 @@ class HipEvent:
 
     def __init__(self, runtime: HipRuntime, stream: int, device: int) -> None:
         self._runtime, self._device = runtime, device
-        self.handle = ctypes.c_void_p()
-        with runtime.on(device):
-            runtime.library.call("hipEventCreateWithFlags", ctypes.byref(self.handle), 0)
-            runtime.library.call("hipEventRecord", self.handle, stream)
+        self._handle = runtime.made("hipEventCreateWithFlags", "hipEventDestroy", device, 0)
+        try:
+            with runtime.on(device):
+                runtime.library.call("hipEventRecord", self._handle, stream)
+        except BaseException:
+            with suppress(TargetError):
+                self.close()
+            raise
+
+    @property
+    def handle(self) -> int:
+        """HIP's handle (``hipEvent_t``).
+
+        Raises:
+            UserRuntimeError: The event is closed.
+        """
+        if not self._handle:
+            raise _closed("event")
+        return self._handle
 
     def synchronize(self) -> None:
-        """Wait for the event."""
+        """Wait for the event.
+
+        Raises:
+            TargetError: The work before it has failed.
+        """
         self._runtime.library.call("hipEventSynchronize", self.handle)
 
     def milliseconds_since(self, earlier: HipEvent) -> float:
@@ -109,9 +141,9 @@ class HipEvent:
 
     def close(self) -> None:
         """Destroy the event."""
-        if self.handle:
-            self._runtime.library.call("hipEventDestroy", self.handle)
-            self.handle = ctypes.c_void_p()
+        if self._handle:
+            self._runtime.library.call("hipEventDestroy", self._handle)
+            self._handle = 0
 
 
 class HipGraph:
@@ -131,7 +163,14 @@ class HipGraph:
             library.call("hipGraphDestroy", captured)
 
     def launch(self, stream: HipStream) -> None:
-        """Replay the captured launches on a stream."""
+        """Replay the captured launches on a stream.
+
+        Raises:
+            UserRuntimeError: The graph is closed, or what it captures has not ended.
+            TargetError: HIP does not launch it.
+        """
+        if not self._executable:
+            raise _closed("graph")
         with self._runtime.on(self._device):
             self._runtime.library.call("hipGraphLaunch", self._executable, stream.cuda_stream)
 
@@ -140,3 +179,11 @@ class HipGraph:
         if self._executable:
             self._runtime.library.call("hipGraphExecDestroy", self._executable)
             self._executable = ctypes.c_void_p()
+
+
+def _closed(what: str) -> UserRuntimeError:
+    return UserRuntimeError(
+        f"this {what} is closed",
+        code="FLY-U657",
+        hint="a graph can be launched from the end of its capture on" if what == "graph" else "",
+    )

@@ -70,7 +70,11 @@ def llvm_ir() -> str:
     device = out.load("i32", "%launch", FlyLaunch.device.offset)
     get_device = out.load("ptr", driver, HipDriver.get_device.offset)
     set_device = out.load("ptr", driver, HipDriver.set_device.offset)
-    out.value(f"call i32 {get_device}(ptr %current)")
+    asked = out.value(f"call i32 {get_device}(ptr %current)")
+    unknown = out.value(f"icmp ne i32 {asked}, 0")
+    out.branch(unknown, "nowhere", "somewhere")
+    out.lines += ["nowhere:", f"  ret i32 {asked}"]
+    out.begin("somewhere")
     before = out.value("load i32, ptr %current")
     same = out.value(f"icmp eq i32 {before}, {device}")
     out.branch(same, "ready", "switch")
@@ -83,8 +87,12 @@ def llvm_ir() -> str:
     result = _launch(out, driver, kernel, dims, lds, clustered)
     out.branch(same, "finish", "back")
     out.begin("back")
-    out.value(f"call i32 {set_device}(i32 {before})")
-    out.lines += ["  br label %finish", "finish:", f"  ret i32 {result}"]
+    returned = out.value(f"call i32 {set_device}(i32 {before})")
+    succeeded = out.value(f"icmp eq i32 {result}, 0")
+    both = out.value(f"select i1 {succeeded}, i32 {returned}, i32 {result}")
+    out.lines += ["  br label %finish", "finish:"]
+    out.lines += [f"  %outcome = phi i32 [ {result}, %launched ], [ {both}, %back ]"]
+    out.lines += ["  ret i32 %outcome"]
     return _module(out)
 
 

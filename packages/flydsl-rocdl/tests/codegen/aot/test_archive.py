@@ -107,6 +107,79 @@ def test_only_such_files_are_loaded(program):
             flyc.load(path)
 
 
+def rewritten(good, change):
+    """Return a file with other contents and a digest that fits them."""
+    import hashlib
+    import pickle
+
+    head = good.index(b"\n") + 1
+    contents = list(pickle.loads(good[head + 32 :]))
+    change(contents)
+    body = pickle.dumps(tuple(contents))
+    return good[:head] + hashlib.sha256(body).digest() + body
+
+
+def test_files_of_other_versions_are_refused_only_if_they_differ(program, monkeypatch):
+    """Fields of pickled data classes go by position: another set of them would be mixed up."""
+    import aot_program
+
+    import flydsl
+
+    path = program / "scale.fly"
+    a = np.ones(8, np.float32)
+    monkeypatch.setattr(flydsl, "__version__", "0.0.7")
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        flyc.compile(aot_program.launch, a, 1, 1.0).save(path)
+    monkeypatch.undo()
+    flyc.load(path)(a, 8, 2.0, 64)
+    assert (a == 2).all()
+    good = path.read_bytes()
+
+    def fewer_fields(contents):
+        name = next(name for name in contents[2] if name.endswith(":KernelInfo"))
+        contents[2][name] = contents[2][name][:-1]
+
+    def unknown_class(contents):
+        contents[2]["flydsl.compiler.artifact:Gone"] = ()
+
+    def unknown_module(contents):
+        contents[2]["flydsl.gone:Gone"] = ()
+
+    def another_abi(contents):
+        contents[1] += 1
+
+    def damaged(contents):
+        contents[3] = contents[3][:-9]
+
+    for change in (fewer_fields, unknown_class, unknown_module, another_abi, damaged):
+        path.write_bytes(rewritten(good, change))
+        with pytest.raises(UserError, match=r"written by version 0\.0\.7 of flydsl"):
+            flyc.load(path)
+    older = good.replace(b"launcher 2\n", b"launcher 1\n", 1)
+    for data in (older, rewritten(good, list.clear)):
+        path.write_bytes(data)
+        with pytest.raises(UserError, match="written by another version"):
+            flyc.load(path)
+
+
+def test_other_kinds_of_arguments_do_not_load_the_code_again(program, monkeypatch):
+    import aot_program
+
+    from flydsl.compiler.loading import LoadedArtifact
+
+    a = np.zeros(8, np.float32)
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        flyc.compile(aot_program.launch, a, 1, 1.0).save(program / "scale.fly")
+    loads = []
+    original = LoadedArtifact.load
+    monkeypatch.setattr(LoadedArtifact, "load", lambda *given: loads.append(1) or original(*given))
+    scale = flyc.load(program / "scale.fly")
+    torch = pytest.importorskip("torch")
+    for arguments in ((a, 8, 1.0), (torch.zeros(8), 8, 1.0), (a, np.int32(8), 1.0)):
+        scale(*arguments, 64)
+    assert len(loads) == 1
+
+
 def test_a_launcher_that_was_only_compiled_does_not_launch(program):
     import aot_program
 

@@ -156,7 +156,170 @@ def test_a_launcher_without_parameters(compiler, tmp_path):
     run(compiler, "-Wall", "-Wextra", "-Werror", "-c", source, "-o", tmp_path / "empty.o")
 
 
-@pytest.mark.parametrize("prefix", ["1x", "a-b", "", "while", "ä"])
+@flyc.kernel
+def filling_kernel(A: fx.Tensor, n: fx.Int32):
+    if fx.thread_idx.x < n:
+        A[fx.thread_idx.x] = 1.0
+
+
+@flyc.jit
+def awkward(
+    a: fx.Tensor,
+    a_: fx.Int32,
+    text: fx.Constexpr[str],
+    stream: fx.Int32,
+    fly_run: fx.Int32,
+    linux: fx.Int32,
+    int32_t: fx.Int32,
+    α: fx.Int32,  # noqa: PLC2401
+    β: fx.Int32,  # noqa: PLC2401
+    xor: fx.Boolean,
+):
+    total = a_ + stream + fly_run + linux + int32_t + α + β
+    filling_kernel(a, total).launch(grid=1, block=64)
+
+
+@flyc.jit
+def two(A: fx.Tensor, n: fx.Int32):
+    filling_kernel(A, n).launch(grid=n, block=64)
+    filling_kernel(A, n).launch(grid=(2, 1, 1), block=128)
+
+
+@flyc.jit
+def clustered(A: fx.Tensor, n: fx.Int32):
+    filling_kernel(A, n).launch(grid=4, block=64, cluster=(2, 1, 1))
+
+
+PROGRAMS = """
+#include "awkward.h"
+#include "clustered.h"
+#include "two.h"
+#include <pthread.h>
+#include <string.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+struct record {
+  uint64_t function, stream;
+  uint32_t grid[3], block[3], cluster[3], lds;
+};
+const struct record *stub_last(void);
+uint64_t stub_launches(void), stub_loads(void), stub_calls(void);
+int64_t stub_live(int);
+void stub_devices(int);
+void stub_fail_after(uint64_t, int);
+const char *stub_failed(void);
+int hipSetDevice(int);
+int hipGetDevice(int *);
+#ifdef __cplusplus
+}
+#endif
+static two_A_t t = {(void *)0x1000, 7};
+
+static void *work(void *result) {
+  *(int *)result = two(t, 3, NULL);
+  return NULL;
+}
+
+static int use(int other) {
+  int status = two_load(other);
+  if (!status) status = two(t, 3, NULL);
+  if (!status) status = two_unload(other);
+  return status;
+}
+
+static int failures(void) {
+  for (int device = 0; device < 2; device++) {
+    int count = 0, current = 5, status;
+    for (;; count++) { /* fail each call in turn, until there are no more */
+      int64_t before = stub_live(0);
+      hipSetDevice(device);
+      stub_fail_after((uint64_t)count, 719);
+      status = use(1 - device);
+      if (stub_calls() <= (uint64_t)count) break;
+      stub_fail_after(1u << 30, 0);
+      hipGetDevice(&current);
+      if (current != device && strcmp(stub_failed(), "hipSetDevice")) return 40 + count;
+      hipSetDevice(device);
+      if (status != 719) return 60 + count; /* a failure is a result, */
+      if (use(1 - device)) return 80 + count; /* and it can be done again, */
+      if (two_unload(device)) return 100 + count;
+      if (stub_live(0) > before) return 120 + count; /* and nothing is lost. */
+    }
+    stub_fail_after(1u << 30, 0);
+    if (count < 16) return 20 + count;
+    if (two_unload(device)) return 19;
+  }
+  return 0;
+}
+
+int main(void) {
+  pthread_t threads[8];
+  int results[8];
+  awkward_a_t a = {(void *)0x1000, 64};
+  clustered_A_t c = {(void *)0x1000, 64};
+  stub_devices(2);
+  for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, work, &results[i]);
+  for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < 8; i++)
+    if (results[i]) return 1;
+  if (stub_launches() != 16 || stub_loads() != 1) return 2; /* loaded once by eight threads */
+  if (awkward(a, 1, 2, 3, 4, 5, 6, 7, 1, NULL)) return 3;
+  if (stub_loads() != 2 || stub_launches() != 17) return 4;
+  if (clustered(c, 1, (void *)0x77)) return 5;
+  if (stub_last()->cluster[0] != 2 || stub_last()->grid[0] != 4 || stub_last()->block[0] != 64)
+    return 6;
+  if (stub_last()->stream != 0x77) return 7;
+  c.data = (void *)0x1002; /* not where the kernel may load 16 bytes at a time */
+  if (clustered(c, 1, NULL) != 1 || stub_launches() != 18) return 8;
+  if (two(t, -1, NULL) >= -1) return 9; /* a grid that cannot be */
+  if (two_unload(0)) return 10;
+  return failures();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Three exports in one folder."""
+    folder = tmp_path_factory.mktemp("several")
+    a = np.zeros(64, np.float32)
+    with config.scope(FLYDSL_TARGET="gfx1250", COMPILE_ONLY=True):
+        text = "a */ b /* c 'ä' \\"
+        flyc.compile(awkward, a, 1, text, 1, 1, 1, 1, 1, 1, True).export_to_c(folder, "awkward")
+        flyc.compile(clustered, a, 1).export_to_c(folder, "clustered")
+        flyc.compile(two, a, 1).export_to_c(folder, "two")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "language", "standard"),
+    [("cc", "c", "c99"), ("cc", "c", "gnu17"), ("c++", "c++", "c++17")],
+)
+def test_several_exports_make_one_program(several, command, language, standard):
+    found = shutil.which(command)
+    if found is None:
+        pytest.skip("no compiler of this language")
+    (several / "main.c").write_text(PROGRAMS)
+    strict = ("-Wall", "-Wextra", "-Werror", f"-std={standard}", "-x", language)
+    objects = []
+    for source in ("main", "awkward", "clustered", "two"):
+        objects.append(several / f"{source}.{standard}.o")
+        run(found, *strict, "-I", several, "-c", several / f"{source}.c", "-o", objects[-1])
+    stub = several / "stub.o"
+    run("cc", "-c", STUB, "-o", stub)
+    program = several / f"program-{standard}"
+    run(found, "-o", program, *objects, stub, "-pthread")
+    run(program)
+    # Without the launch that clusters need, they are refused and the others work.
+    run("objcopy", "--strip-symbol=hipDrvLaunchKernelEx", stub, several / "older.o")
+    run(found, "-o", program, *objects, several / "older.o", "-pthread")
+    assert subprocess.run([program], check=False).returncode == 5
+
+
+@pytest.mark.parametrize(
+    "prefix", ["1x", "a-b", "", "while", "ä", "xor", "main", "linux", "hipGetDevice", "fly_run"]
+)
 def test_names_that_c_does_not_take_are_refused(compiled, tmp_path, prefix):
     with pytest.raises(UserError, match="no identifier"):
         compiled.export_to_c(tmp_path, "base", prefix)
@@ -166,5 +329,7 @@ def test_names_that_c_does_not_take_are_refused(compiled, tmp_path, prefix):
 def test_a_folder_that_does_not_exist_is_refused(compiled, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         compiled.export_to_c(tmp_path / "none", "base")
-    with pytest.raises(UserError, match="empty"):
-        compiled.export_to_c(tmp_path, "", "name")
+    for base in ("", ".", "..", "../x", "a/b", 'a"b', "a\\b", "a\nb"):
+        with pytest.raises(UserError, match="empty or no file name"):
+            compiled.export_to_c(tmp_path, base, "name")
+    assert list(tmp_path.iterdir()) == []

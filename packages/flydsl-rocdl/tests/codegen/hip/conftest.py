@@ -39,9 +39,12 @@ class Stub:
         self.path = str(path)
         self.library = ctypes.CDLL(self.path)
         self.library.stub_last.restype = ctypes.POINTER(Record)
-        for name in ("stub_launches", "stub_loads", "stub_unloads"):
+        for name in ("stub_launches", "stub_loads", "stub_unloads", "stub_calls"):
             getattr(self.library, name).restype = ctypes.c_uint64
-        self.library.stub_call.restype = ctypes.c_char_p
+        self.library.stub_live.restype = ctypes.c_int64
+        self.library.stub_fail_after.argtypes = (ctypes.c_uint64, ctypes.c_int)
+        for name in ("stub_call", "stub_failed"):
+            getattr(self.library, name).restype = ctypes.c_char_p
 
     @property
     def last(self) -> Record:
@@ -59,6 +62,33 @@ class Stub:
         """Let the next recorded call return `status`."""
         self.library.stub_fail(status)
 
+    def fail_after(self, calls: int, status: int) -> None:
+        """Let the call after so many others, of any function, return `status`."""
+        self.library.stub_fail_after(calls, status)
+
+    @property
+    def calls(self) -> int:
+        """Calls since `fail_after`."""
+        return self.library.stub_calls()
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """What must be as before after a failure: device, capture modes, last error."""
+        device = ctypes.c_int()
+        self.library.hipGetDevice(ctypes.byref(device))
+        modes = ("stub_capturing", "stub_capture_mode", "stub_last_error")
+        return device.value, *(getattr(self.library, name)() for name in modes)
+
+    def restore(self, device: int) -> None:
+        """Make `device` current and end what changes the capture mode."""
+        self.library.hipSetDevice(device)
+        self.library.hipThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int()))
+
+    @property
+    def live(self) -> int:
+        """How many modules, allocations, streams, events, graphs and handles there are."""
+        return sum(self.library.stub_live(kind) for kind in range(7))
+
     def devices(self, *architectures: str) -> None:
         self.library.stub_devices(len(architectures))
         for device, name in enumerate(architectures):
@@ -70,7 +100,8 @@ def stub_path(tmp_path_factory) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("the stand-in for HIP needs a C compiler")
-    path = tmp_path_factory.mktemp("hip") / "libamdhip64.so.7"
+    # Not under HIP's name: later tests of this process would take it for a HIP that is loaded.
+    path = tmp_path_factory.mktemp("hip") / "stub_hip.so"
     versions = f"-Wl,--version-script={SOURCE.with_suffix('.map')}"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", versions, "-o", path, SOURCE], check=True)
     return path
@@ -80,6 +111,7 @@ def stub_path(tmp_path_factory) -> Path:
 def stub(stub_path) -> Stub:
     """The stub library, with one gfx942."""
     library = Stub(stub_path)
+    library.library.stub_reset()
     library.devices("gfx942:sramecc+:xnack-")
     library.library.hipSetDevice(0)
     return library

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import flydsl
 from flydsl.compiler.aot.description import Description, Parameter
 from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import MISS
@@ -17,10 +20,15 @@ from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 from flydsl.plugins.payloads import ArgSpec, CodeObject, KernelInfo
+from flydsl.runtime.abi import ABI_VERSION
+
+if TYPE_CHECKING:
+    from flydsl.compiler.loading import LoadedArtifact
 
 __all__ = ["LoadedFunction", "load", "save"]
 
-_MAGIC = b"FLYDSL compiled launcher 1\n"
+_KIND = b"FLYDSL compiled launcher "
+_MAGIC = _KIND + b"2\n"
 
 
 def save(path: Path, description: Description, artifact: Artifact) -> None:
@@ -29,8 +37,35 @@ def save(path: Path, description: Description, artifact: Artifact) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    data = pickle.dumps((description, artifact), protocol=5)
+    content = description, artifact
+    body = pickle.dumps(content, protocol=5)
+    forms: dict[str, tuple[str, ...]] = {}
+    _add_forms(content, forms)
+    data = pickle.dumps((flydsl.__version__, ABI_VERSION, forms, body), protocol=5)
     path.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
+
+
+def _add_forms(value: object, forms: dict[str, tuple[str, ...]]) -> None:
+    """Note the fields of the data classes in `value`: what is pickled is only their contents."""
+    if isinstance(value, (tuple, list, frozenset)):
+        parts: Iterable[object] = value
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    elif is_dataclass(value) and not isinstance(value, type):
+        names = tuple(field.name for field in fields(value))
+        forms[f"{type(value).__module__}:{type(value).__qualname__}"] = names
+        parts = [getattr(value, name) for name in names]
+    else:
+        return
+    for part in parts:
+        _add_forms(part, forms)
+
+
+def _has_form(dotted: str, names: tuple[str, ...]) -> bool:
+    """Whether a data class still has these fields."""
+    module, _, name = dotted.partition(":")
+    kind: Any = getattr(importlib.import_module(module), name, None)
+    return is_dataclass(kind) and tuple(field.name for field in fields(kind)) == names
 
 
 def load(path: str | Path) -> LoadedFunction:
@@ -46,6 +81,8 @@ def load(path: str | Path) -> LoadedFunction:
         data = Path(path).read_bytes()
         start = len(_MAGIC) + 32
         body = data[start:]
+        if data.startswith(_KIND) and not data.startswith(_MAGIC) and len(data) > start:
+            raise _of_another_version(path)
         if (
             data[: len(_MAGIC)] != _MAGIC
             or hashlib.sha256(body).digest() != data[start - 32 : start]
@@ -56,16 +93,28 @@ def load(path: str | Path) -> LoadedFunction:
                 value=str(path),
                 allowed="a file written by CompiledFunction.save",
             )
+        version = ""
         try:
-            description, artifact = pickle.loads(body)  # noqa: S301 - documented
+            version, abi, forms, content = pickle.loads(body)  # noqa: S301 - documented
+            if abi != ABI_VERSION or not all(_has_form(*form) for form in forms.items()):
+                raise _of_another_version(path, version)
+            description, artifact = pickle.loads(content)  # noqa: S301
+        except UserValueError:
+            raise
         except Exception as error:
-            raise UserValueError(
-                "the compiled launcher was written by another version",
-                code="FLY-U481",
-                value=str(path),
-                hint="compile it again",
-            ) from error
+            raise _of_another_version(path, version) from error
         return LoadedFunction(description, artifact)
+
+
+def _of_another_version(path: str | Path, version: str = "") -> UserValueError:
+    written = f"version {version}" if version else "another version"
+    return UserValueError(
+        f"the compiled launcher was written by {written} of flydsl, whose files differ",
+        code="FLY-U481",
+        value=str(path),
+        allowed=f"a file written by version {flydsl.__version__}, or by one with the same form",
+        hint="compile it again",
+    )
 
 
 class LoadedFunction:
@@ -80,6 +129,7 @@ class LoadedFunction:
         self.description = description
         self.artifact = artifact
         self._closures: list[Callable[..., object]] = []
+        self._loaded: dict[str, LoadedArtifact] = {}
 
     @property
     def code(self) -> CodeObject:
@@ -166,7 +216,10 @@ class LoadedFunction:
         placement = choose_placement(devices, self.code.format)
         # Refuses a device of another architecture.
         choose_target(self.code.target, device=placement.runtime.device_spec(placement.device))
-        loaded = LoadedArtifact.load(self.artifact, placement)
+        loaded = self._loaded.get(placement.name)
+        if loaded is None:
+            made = LoadedArtifact.load(self.artifact, placement)
+            loaded = self._loaded.setdefault(placement.name, made)
         return loaded.closures(tuple(specs), check_static=False)
 
     def _mismatch(self, args: tuple[object, ...]) -> UserTypeError:
