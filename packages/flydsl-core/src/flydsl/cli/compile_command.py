@@ -137,6 +137,8 @@ def _value(parameter: Any, given: dict[str, str]) -> object:
             allowed=f"--arg {parameter.name}=float32[2] for a tensor, or a literal for a "
             "compile-time value",
         )
+    if text == "None" and parameter.optional:
+        return None
     if parameter.constexpr:
         try:
             return ast.literal_eval(text)

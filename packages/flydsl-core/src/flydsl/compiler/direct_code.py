@@ -277,7 +277,21 @@ def _known(out: _Routine) -> None:
     out.begin(done)
 
 
+def _same(out: _Routine) -> None:
+    """Refuse another value than the one that was compiled in, as a Python function tells."""
+    done, other = out.fresh("same"), out.fresh("another")
+    out.branch(out.value(f"icmp eq ptr %object, {out.field(5, 'ptr')}"), done, other)
+    out.begin(other)
+    ask = out.field(6, "ptr")
+    result = out.value(f"call ptr {out.word(Word.CALL, 'ptr')}(ptr {ask}, ptr %object)")
+    out.require(out.value(f"icmp ne ptr {result}, null"), "error")
+    out.lines.append(f"  call void {out.word(Word.DECREF, 'ptr')}(ptr {result})")
+    out.branch(out.value(f"icmp eq ptr {result}, {out.word(Word.FALSE, 'ptr')}"), "miss", done)
+    out.begin(done)
+
+
 _READERS = {
+    Kind.SAME: _same,
     Kind.KNOWN: _known,
     Kind.INTEGER: _integer,
     Kind.UNSIGNED: _unsigned,
@@ -333,9 +347,7 @@ def _arguments(out: _Routine) -> None:
         out.begin(further)
     out.branch(out.value(f"icmp eq i64 {kind}, {int(Kind.TENSOR)}"), "tensor_read", "no_tensor")
     out.begin("no_tensor")
-    same = out.value(f"icmp eq ptr %object, {out.field(5, 'ptr')}")
-    unasked = out.value(f"icmp ne i64 {kind}, {int(Kind.SAME)}")
-    out.branch(out.value(f"or i1 {same}, {unasked}"), "next", "miss")
+    out.jump("next")
     out.begin("tensor_read")
     _tensor(out)
     out.begin("next")

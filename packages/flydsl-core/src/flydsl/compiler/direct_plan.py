@@ -65,8 +65,10 @@ class Kind(IntEnum):
     Word 3 is 0 for the next argument, or the name of a field of the struct before; word 4 is 0 or
     the name of the attribute that holds the value to read. Then follow:
 
-    ``SAME`` 5: the object. ``INTEGER`` 5, 6: range; 7: offset; 8: bytes. ``UNSIGNED`` 7: offset.
-    ``FLOAT`` 7: offset; 8: bytes. ``ATTRIBUTE`` 5: its name; 7: offset. ``CURRENT`` 7: offset.
+    ``SAME`` 5: the object, or 0 where its content may change; 6: what tells, called with another
+    object, whether that is the same value. ``INTEGER`` 5, 6: range; 7: offset; 8: bytes.
+    ``UNSIGNED`` 7: offset. ``FLOAT`` 7: offset; 8: bytes. ``ATTRIBUTE`` 5: its name;
+    7: offset. ``CURRENT`` 7: offset.
     ``KNOWN`` 5: the object; 6: its type; 7: whether it is an integer; 8: that; 9: whether None
     stands for it.
     ``STRUCT`` 5: name of the attribute that holds the dictionary of its fields.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flydsl.compiler.direct_plan import BLOCK_BYTES, Kind
@@ -32,8 +32,10 @@ class Template(NamedTuple):
     Attributes:
         words: The records' words, as bytes.
         references: For each word that holds an address its number, and what is there: ``"name"``
-            and a text; or ``"type"``, ``"value"`` or ``"function"`` (of the library that the type
-            belongs to) and the argument: its number, and the names of fields inside it.
+            and a text; or a kind and the argument: its number, and the names of fields inside it.
+            ``"type"`` is its type, ``"value"`` itself, ``"function"`` that of the library that the
+            type belongs to, ``"same"`` a function that tells whether another object is the same
+            value, ``"content"`` whether one is what the value was when it was bound.
         parameters: Launcher parameters.
         records: Records.
         stream_offset: Where in the argument block the implicit stream goes; -1 for none.
@@ -61,6 +63,12 @@ class Template(NamedTuple):
                 known[what] = value
             if kind == "type":
                 found.append(type(value))
+            elif kind == "same":
+                found.append(_Same(value))
+            elif kind == "content":
+                from flydsl.compiler.arguments.compile_time import same_as
+
+                found.append(same_as(value))
             else:
                 found.append(value if kind == "value" else exchange_function(type(value)))
         return found
@@ -70,6 +78,26 @@ class _Reference(NamedTuple):
     kind: str
     what: Any
     value: object
+
+
+class _Same:
+    """Tells whether another object is the same compile-time value as one that does not change.
+
+    The first launch of a process needs it rarely, and so does not load what compares them.
+    """
+
+    __slots__ = ("_tells", "_value")
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+        self._tells: Callable[[object], bool] | None = None
+
+    def __call__(self, other: object) -> bool:
+        if self._tells is None:
+            from flydsl.compiler.arguments.compile_time import same_as
+
+            self._tells = same_as(self._value)
+        return self._tells(other)
 
 
 class _Writer:
@@ -102,9 +130,10 @@ def make_template(
     Args:
         specs: One per launcher parameter, in order.
         implicit_stream: Append the current stream to the argument block.
-        check_static: Compare compile-time values too. Of all but tuples and floats only the type is
-            compared: whoever found the closure has looked it up by equal values. Otherwise what is
-            no value of the parameter is taken too: it stands for the one that was compiled in.
+        check_static: Compare compile-time values too. Where equal values of one type are the same
+            only the type is compared: whoever found the closure has looked it up by equal values.
+            Otherwise what is no value of the parameter is taken too: it stands for the one that was
+            compiled in.
     """
     layout = argument_format(specs, implicit_stream)
     if struct.calcsize(layout) > BLOCK_BYTES:
@@ -150,12 +179,14 @@ def _name(text: str) -> _Reference:
 
 
 def _compile_time(writer: _Writer, spec: ArgSpec, number: int, *, check_static: bool) -> bool:
+    from flydsl.compiler.arguments.compile_time import found_by_type
+
     value, path = spec.static, (number,)
     kind = _Reference("type", path, type(value))
-    if check_static and not isinstance(value, (tuple, float)):
+    if check_static and found_by_type(value):
         writer.record(Kind.IGNORE, kind, 0, 0)
     elif check_static:
-        _same(writer, value, path, 0)
+        _same(writer, spec, path, 0)
     else:
         is_int = type(value) is int and -(1 << 63) <= value < 1 << 63
         known = _Reference("value", path, value)
@@ -165,10 +196,17 @@ def _compile_time(writer: _Writer, spec: ArgSpec, number: int, *, check_static: 
     return True
 
 
-def _same(writer: _Writer, value: object, path: _Path, name: int | _Reference) -> None:
-    # The same object: of another one that is equal, 1.0 may be 1 and 0.0 be -0.0, which the Python
-    # closure finds out.
-    writer.record(Kind.SAME, 0, name, 0, _Reference("value", path, value))
+def _same(writer: _Writer, spec: ArgSpec, path: _Path, name: int | _Reference) -> None:
+    from flydsl.compiler.arguments.compile_time import same_as, settled
+
+    value: object = spec.static
+    # Of another object that is equal, 1.0 may be 1 and 0.0 be -0.0.
+    if settled(value):
+        known: int | _Reference = _Reference("value", path, value)
+        other = _Reference("same", path, _Same(value))
+    else:
+        known, other = 0, _Reference("content", path, same_as(value, spec.names["key"]))
+    writer.record(Kind.SAME, 0, name, 0, known, other)
 
 
 def _struct(writer: _Writer, spec: ArgSpec, places: Sequence[int], number: int) -> bool:
@@ -184,7 +222,7 @@ def _struct(writer: _Writer, spec: ArgSpec, places: Sequence[int], number: int) 
         at += len(part.leaves)
         path = (number, field)
         if not part.ir_type:
-            _same(writer, part.static, path, _name(field))
+            _same(writer, part, path, _name(field))
         elif part.parts or not _read(writer, part, held, path, _name(field)):
             return False
     return True

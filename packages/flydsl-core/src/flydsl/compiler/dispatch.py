@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
-from flydsl.errors import CompilerBug, FlyDSLError
+from flydsl.errors import CompilerBug, FlyDSLError, UserError
 
 if TYPE_CHECKING:
     from flydsl.plugins.payloads import ArgSpec
@@ -108,6 +108,9 @@ def call({parameters}):
     try:
         if not ({condition}):
             return MISS
+    except GUARD_ERRORS:
+        return MISS
+    try:
         data = pack({", ".join(values)})
     except FlyDSLError:
         raise
@@ -118,12 +121,14 @@ def call({parameters}):
     return None
 """
     # A value outside its format's range belongs to another specialisation, or is an error that the
-    # slow path explains; so is what a library's object raises when it is read.
+    # slow path explains; so is what a library's object raises when it is read, and an argument that
+    # cannot be passed at all.
     errors = (struct.error, OverflowError, TypeError, ValueError, RuntimeError)
     namespace |= {
         "MISS": MISS,
         "pack": packer.pack,
         "FlyDSLError": FlyDSLError,
+        "GUARD_ERRORS": (UserError, *errors),
         "READ_ERRORS": errors,
     }
     try:

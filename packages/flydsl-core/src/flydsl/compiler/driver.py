@@ -101,10 +101,14 @@ class Driver:
                         quickstart.record(function, call, artifact, compiled=cache.compiled)
             values = tuple(bound.values())
             if closures and all(closure(*values) is MISS for closure in closures):
-                raise CompilerBug(
-                    f"the code made for a call of {function.name} does not accept its arguments",
-                    code="FLY-B441",
-                )
+                # Tracing may have changed a compile-time value.
+                closures = self.closures(function, call, artifact, check_static=False)
+                if all(closure(*values) is MISS for closure in closures):
+                    raise CompilerBug(
+                        f"the code made for a call of {function.name} does not accept its "
+                        "arguments",
+                        code="FLY-B441",
+                    )
 
     def resolve(
         self,
@@ -258,13 +262,15 @@ def _announce(kind: str, name: str, target: str) -> None:
 
 def _described(parameter: Any, value: object) -> ArgSpec:
     """Return the specification of one argument; errors name the parameter."""
-    from flydsl.compiler.arguments.scalars import describe_static
+    from flydsl.compiler.arguments.compile_time import absent, describe_static
     from flydsl.plugins.manager import plugin_manager
     from flydsl.plugins.payloads import ArgSpec
 
     try:
         if parameter.constexpr:
             return describe_static(parameter.name, value, parameter.annotation)
+        if value is None and parameter.optional:
+            return absent()
         wanted = parameter.dsl_type
         spec = plugin_manager().hook.flydsl_argument(value=value, annotation=wanted)
         if not isinstance(spec, ArgSpec):

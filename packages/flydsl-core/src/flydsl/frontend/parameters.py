@@ -37,6 +37,8 @@ def argument(parameter: Parameter, value: Any) -> Any:
                 value=value,
             )
         return value
+    if value is None and parameter.optional:
+        return None
     if annotation is Stream:
         return value if isinstance(value, Stream) else Stream(value)
     wanted: Any = parameter.dsl_type

@@ -7,12 +7,14 @@ import gc
 import random
 import struct
 import sys
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
 import flydsl.expr as fx
-from flydsl.compiler.arguments.scalars import describe_number, describe_static, describe_stream
+from flydsl.compiler.arguments.compile_time import describe_static
+from flydsl.compiler.arguments.scalars import describe_number, describe_stream
 from flydsl.compiler.arguments.structs import describe_struct
 from flydsl.compiler.arguments.tensors import describe_tensor
 from flydsl.compiler.direct import Direct, make_direct
@@ -172,10 +174,32 @@ def test_compile_time_values():
     pair = specs[1].static
     assert both(specs, [5, pair, 3])[0] == struct.pack("i", 3)
     assert both(specs, [True, pair, 3])[0] is None
-    # An equal tuple is only compared by the Python closure.
-    native, python = both(specs, [5, tuple([1, 2]), 3])  # noqa: C409 - a new object
-    assert native is None
-    assert python == struct.pack("i", 3)
+    assert both(specs, [5, tuple([1, 2]), 3])[0] == struct.pack("i", 3)  # noqa: C409 - a new object
+    assert both(specs, [5, (1, 2.0), 3]) == (None, None)
+
+
+@dataclass(frozen=True)
+class Tile:
+    size: object
+    note: object = field(default=0, compare=False)
+
+
+@dataclass(unsafe_hash=True)
+class Changing:
+    size: int = field(hash=False, compare=False)
+
+
+def test_compile_time_objects_are_compared_by_what_they_hold():
+    specs = [describe_static("tile", Tile(1), None), describe_number(1, Int32)]
+    packed = struct.pack("i", 3)
+    assert both(specs, [Tile(1), 3]) == (packed, packed)
+    for other in (Tile(True), Tile(1.0), Tile(1, note=1), Tile(2), None, (1, 0)):
+        assert both(specs, [other, 3]) == (None, None)
+    changing = Changing(4)
+    specs = [describe_static("c", changing, None), describe_number(1, Int32)]
+    assert both(specs, [changing, 3]) == (packed, packed)
+    changing.size = 5
+    assert both(specs, [changing, 3]) == (None, None)
 
 
 def test_of_compiled_functions_only_other_compile_time_values_are_refused():

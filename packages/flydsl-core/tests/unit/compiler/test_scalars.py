@@ -9,12 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flydsl.compiler.arguments.scalars import (
-    describe_number,
-    describe_static,
-    describe_stream,
-    static_key,
-)
+from flydsl.compiler.arguments.compile_time import describe_static, static_key
+from flydsl.compiler.arguments.scalars import describe_number, describe_stream
 from flydsl.compiler.dispatch import MISS, argument_format, make_closure
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.annotations import Constexpr, Stream
@@ -272,3 +268,29 @@ def test_static_values_are_checked():
         describe_static("block", "256", Constexpr[int])
     with pytest.raises(UserTypeError, match="cannot be hashed"):
         describe_static("block", [1], Constexpr)
+
+
+def test_numbers_beyond_double_are_out_of_range():
+    for number in (2**2000, -(2**2000)):
+        with pytest.raises(UserValueError, match=r"outside the range.*FLY-U406"):
+            describe_number(number, Float32)
+
+
+def test_numbers_of_libraries_need_no_annotation():
+    from flydsl.compiler.arguments import describe
+
+    for value, text in ((np.int64(3), "i32"), (np.float16(0.5), "f32"), (np.bool_(True), "i1")):
+        spec = describe(value, None)
+        assert (spec.ir_type, packed(spec, value)) == (text, value)
+    with pytest.raises(UserValueError, match="FLY-U406"):
+        describe(np.int64(2**31), None)
+    with pytest.raises(UserValueError, match="FLY-U403"):
+        describe(np.array(3), None)
+
+
+def test_a_stream_object_without_a_handle_is_refused():
+    class Empty:
+        cuda_stream = None
+
+    with pytest.raises(UserTypeError, match=r"no integer.*FLY-U407"):
+        describe_stream(Empty())

@@ -9,10 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flydsl.compiler.arguments import from_dlpack
+from flydsl.compiler.arguments import from_c_void_p, from_dlpack
 from flydsl.compiler.arguments.tensors import alignment_of, describe_tensor, unit_axis
 from flydsl.compiler.dispatch import MISS, argument_format, make_closure
 from flydsl.errors import UserTypeError, UserValueError
+from flydsl.expr import AddressSpace, Float32
 
 
 def aligned(shape, dtype=np.float32, offset=0):
@@ -245,3 +246,82 @@ def test_a_view_outlives_its_expression():
     spec = describe_tensor(Capsule(array))
     address, extent = packed(spec, Capsule(array))
     assert (ctypes.c_float * extent).from_address(address)[:] == [7.0] * 4
+
+
+def test_masked_arrays_are_refused_however_they_arrive():
+    masked = np.ma.masked_array(aligned(4), [0, 1, 0, 0])
+    for value in (masked, Interface(aligned(4), mask=aligned(4) > 0)):
+        with pytest.raises(UserTypeError, match=r"mask.*FLY-U402"):
+            describe_tensor(value)
+        with pytest.raises(UserTypeError, match=r"mask.*FLY-U402"):
+            from_dlpack(value)
+
+
+def test_an_array_interface_without_an_address_is_refused():
+    for data in (None, bytearray(16)):
+        with pytest.raises(UserTypeError, match=r"names no address.*FLY-U402"):
+            describe_tensor(Interface(aligned(4), data=data))
+
+
+def test_what_a_library_cannot_export_is_a_miss_that_the_slow_path_explains():
+    spec = describe_tensor(Interface(aligned(4)))
+    assert packed(spec, Interface(aligned(4), data=None)) is None
+
+
+def test_read_only_memory_is_known_through_dlpack():
+    array = aligned(4)
+    assert not describe_tensor(Capsule(array)).read_only
+    array.setflags(write=False)
+    spec = describe_tensor(Capsule(array))
+    assert spec.read_only
+    assert packed(spec, Capsule(array))[0] == array.ctypes.data
+    assert packed(spec, Capsule(aligned(4))) is None
+
+
+class OldCapsule(Capsule):
+    def __dlpack__(self, *, stream=None):
+        return self._array.__dlpack__()
+
+
+def test_libraries_with_the_first_version_of_dlpack():
+    array = aligned((3, 4))[:, 1:]
+    spec = describe_tensor(OldCapsule(array))
+    assert packed(spec, OldCapsule(array)) == packed(describe_tensor(array), array)
+
+
+def test_the_device_of_a_cuda_interface_is_asked_for():
+    value = Interface(aligned(4), "__cuda_array_interface__")
+    assert describe_tensor(value).device == "cuda:0"
+    value.__dlpack_device__ = lambda: (10, 3)
+    assert describe_tensor(value).device == "cuda:3"
+    assert from_dlpack(value).device == "cuda:3"
+
+
+def test_marks_take_integers_of_numpy():
+    array = aligned((8, 16))
+    marked = from_dlpack(array).mark_shape_dynamic(np.int64(-1), np.int32(4))
+    assert marked.key == from_dlpack(array).mark_shape_dynamic([1], [4]).key
+    for wrong in (None, 1.0, "0", True):
+        with pytest.raises(UserValueError, match=r"no such axis.*FLY-U410"):
+            from_dlpack(array).mark_stride_dynamic(wrong)
+    with pytest.raises(UserValueError, match="power of two"):
+        from_dlpack(array).mark_shape_dynamic(0, 2.0)
+
+
+def test_strides_that_need_more_than_32_bits():
+    wide = np.lib.stride_tricks.as_strided(aligned(4), (2, 2), (2**34, 4))
+    assert from_dlpack(wide).mark_layout_dynamic().spec().leaves[-1].format == "q"
+    with pytest.raises(UserValueError, match=r"32 bits.*FLY-U410"):
+        from_dlpack(wide, use_32bit_stride=True).mark_layout_dynamic().spec()
+
+
+def test_addresses_are_checked():
+    pointer = from_c_void_p(Float32, np.uint64(64))
+    assert (pointer.address, pointer.alignment) == (64, 4)
+    assert from_c_void_p(Float32, ctypes.c_void_p(None)).address == 0
+    for wrong in (-4, 2**64, True, 4.0, "4"):
+        with pytest.raises((UserTypeError, UserValueError), match="FLY-U412"):
+            from_c_void_p(Float32, wrong)
+    for space in ("shared", "register", AddressSpace.Shared):
+        with pytest.raises(UserValueError, match=r"only a kernel.*FLY-U412"):
+            from_c_void_p(Float32, 64, address_space=space)

@@ -252,13 +252,15 @@ def _static(parameter: Parameter, value: object) -> ArgSpec:
     """Return the specification of a compile-time value, of which only the text is known."""
     import ast
 
-    from flydsl.compiler.arguments.scalars import static_key
+    from flydsl.compiler.arguments.compile_time import static_key
 
     known = value
     with contextlib.suppress(ValueError, SyntaxError):
         known = ast.literal_eval(parameter.static)
 
     def accepts(other: object) -> bool:
+        if parameter.annotation:  # a run-time parameter that was given None
+            return other is None
         # Of another type, it only keeps the place.
         same = known is not value and type(other) is type(known)
         return not same or static_key(other) == static_key(known)

@@ -87,7 +87,7 @@ def _parameter(name: str, spec: ArgSpec, annotation: object) -> Parameter:
     named = _annotation_name(annotation)
     formats = [leaf.format for leaf in spec.leaves]
     if not spec.ir_type:
-        return Parameter(name, "static", "", ("static", name), "", static=repr(spec.static))
+        return Parameter(name, "static", named, ("static", name), "", static=repr(spec.static))
     if spec.ir_type == "stream":
         scalars = (Scalar("stream", formats[0]),)
         return Parameter(name, "stream", named, spec.key, spec.ir_type, scalars)

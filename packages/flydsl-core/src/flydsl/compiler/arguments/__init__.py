@@ -3,7 +3,8 @@
 * `dtypes`: element types by the names that array libraries give them.
 * `tensors`: tensors of torch, NumPy and everything with an array interface or DLPack.
 * `foreign`: reading array interfaces and DLPack capsules.
-* `scalars`: numbers, streams and compile-time values.
+* `scalars`: numbers and streams.
+* `compile_time`: compile-time values.
 * `structs`: structs, field by field.
 * `wrappers`: `from_dlpack`, `from_torch_tensor`, `from_c_void_p`: arguments with a chosen layout.
 * `describe`: the order in which these are tried (the core's answer to ``flydsl_argument``).

@@ -63,7 +63,7 @@ def _unannotated(value: object) -> ArgSpec | None:
         return value.spec()
     if hasattr(value, "cuda_stream") or isinstance(value, Stream):
         return describe_stream(value)
-    return describe_tensor(value) or describe_number(value, None)
+    return describe_number(value, None) or describe_tensor(value)
 
 
 def _mismatch(value: object, annotation: object) -> UserTypeError:

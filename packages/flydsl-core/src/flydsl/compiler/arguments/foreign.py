@@ -11,7 +11,7 @@ from flydsl.compiler.arguments.dtypes import element_by_code
 from flydsl.config.core import COMPILE_ONLY
 from flydsl.errors import UserTypeError, UserValueError
 
-__all__ = ["View", "check_address", "element_strides", "is_foreign", "view_of"]
+__all__ = ["View", "check_address", "check_unmasked", "element_strides", "is_foreign", "view_of"]
 
 _DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "cuda", 11: "cpu", 13: "cuda"}
 """DLDeviceType to the device text: pinned host memory is host memory, ROCm goes by torch's name."""
@@ -59,14 +59,33 @@ def view_of(value: Any) -> View:
     Raises:
         UserTypeError: It exports a layout or memory that kernels cannot use.
     """
+    check_unmasked(value)
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        return _from_interface(interface, value, "cuda:0")
+        return _from_interface(interface, value, f"cuda:{_device_index(value)}")
     interface = getattr(value, "__array_interface__", None)
     # Extension types (bfloat16, float8) are raw bytes in an array interface but known to DLPack.
     if interface is not None and not (_opaque(interface) and hasattr(value, "__dlpack__")):
         return _from_interface(interface, value, "cpu")
     return _from_dlpack(value)
+
+
+def check_unmasked(value: object) -> None:
+    """Refuse arrays some elements of which count as missing."""
+    if any(kind.__name__ == "MaskedArray" for kind in type(value).__mro__):
+        raise UserTypeError(
+            "kernels do not see the mask of this masked array",
+            code="FLY-U402",
+            value=type(value).__name__,
+            allowed="plain arrays",
+            hint="pass x.data, or x.filled(value)",
+        )
+
+
+def _device_index(value: Any) -> int:
+    """Return the number of the GPU that an array is on; its array interface does not tell."""
+    ask = getattr(value, "__dlpack_device__", None)
+    return 0 if ask is None else int(ask()[1])
 
 
 def _opaque(interface: dict[str, Any]) -> bool:
@@ -91,9 +110,16 @@ def _from_interface(interface: dict[str, Any], value: Any, device: str) -> View:
     shape = tuple(int(extent) for extent in interface["shape"])
     steps = interface.get("strides")
     data = interface.get("data")
-    if data is None:
+    if not isinstance(data, tuple):
         raise UserTypeError(
-            "the tensor's array interface names no address", code="FLY-U402", value=value
+            "the tensor's array interface names no address",
+            code="FLY-U402",
+            value=value,
+            hint=f"convert the {type(value).__name__} with numpy.asarray",
+        )
+    if interface.get("mask") is not None:
+        raise UserTypeError(
+            "kernels do not see the mask of this array", code="FLY-U402", value=type(value).__name__
         )
     if steps is None:
         strides = _row_major(shape)
@@ -162,6 +188,23 @@ class _Tensor(ctypes.Structure):
     )
 
 
+class _Versioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_READ_ONLY, _IS_COPIED = 1, 2
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.restype = ctypes.c_int
+_capsule_is.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _pointer_in_capsule = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_in_capsule.restype = ctypes.c_void_p
 _pointer_in_capsule.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -169,16 +212,20 @@ _pointer_in_capsule.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 def _from_dlpack(value: Any) -> View:
     try:
-        capsule = value.__dlpack__()
+        capsule = _exported(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise UserTypeError(
             f"{type(value).__name__} does not export its memory through DLPack: {error}",
             code="FLY-U402",
         ) from error
-    # An unversioned capsule, which is what __dlpack__() without arguments returns, begins with the
-    # tensor itself.
-    address = _pointer_in_capsule(capsule, b"dltensor")
-    tensor = _Tensor.from_address(address)
+    read_only = False
+    if _capsule_is(capsule, b"dltensor_versioned"):
+        managed = _Versioned.from_address(_pointer_in_capsule(capsule, b"dltensor_versioned"))
+        # What is written to a copy is lost, too.
+        read_only = bool(managed.flags & (_READ_ONLY | _IS_COPIED))
+        tensor = managed.tensor
+    else:
+        tensor = _Tensor.from_address(_pointer_in_capsule(capsule, b"dltensor"))
     device = _DLPACK_DEVICES.get(tensor.device.kind)
     if device is None:
         raise UserTypeError(
@@ -194,4 +241,12 @@ def _from_dlpack(value: Any) -> View:
     kind = tensor.dtype
     dtype = element_by_code(kind.code, kind.bits, kind.lanes)
     start = (tensor.data or 0) + tensor.byte_offset
-    return View(start, shape, strides, dtype, device, capsule)
+    return View(start, shape, strides, dtype, device, capsule, read_only)
+
+
+def _exported(value: Any) -> Any:
+    """Return the DLPack capsule of an object, which marks read-only memory if it can."""
+    try:
+        return value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # does not know the argument
+        return value.__dlpack__()

@@ -1,19 +1,19 @@
-"""Numbers, streams and compile-time values as launcher arguments."""
+"""Numbers and streams as launcher arguments."""
 
 from __future__ import annotations
 
 import functools
 import math
 import operator
-from collections.abc import Hashable
+from numbers import Integral, Real
 from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
-from flydsl.expr.annotations import ConstexprKind, Stream
+from flydsl.expr.annotations import Stream
 from flydsl.expr.numeric import Boolean, Float, Float32, Int32, Numeric
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
-__all__ = ["describe_number", "describe_static", "describe_stream", "static_key"]
+__all__ = ["describe_number", "describe_stream"]
 
 _INTEGER_FORMATS = {8: "b", 16: "h", 32: "i", 64: "q"}
 _FLOAT_FORMATS = {"f16": "e", "f32": "f", "f64": "d"}
@@ -42,16 +42,17 @@ def describe_number(value: object, annotation: type[Numeric] | None) -> ArgSpec 
 
 
 def _natural(number: object) -> type[Numeric] | None:
-    if isinstance(number, bool):
+    if isinstance(number, bool) or _is_library_bool(number):
         return Boolean
-    if isinstance(number, int):
+    if isinstance(number, Integral):
         return Int32
-    return Float32 if isinstance(number, float) else None
+    return Float32 if isinstance(number, Real) else None
 
 
 def _is_library_bool(value: Any) -> bool:
     """Whether `value` is NumPy's truth value, which is neither a bool nor an integer."""
-    return getattr(getattr(value, "dtype", None), "kind", "") == "b" and value.shape == ()
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return kind == "b" and value.shape == () and not hasattr(value, "__setitem__")
 
 
 def _mismatch(value: object, wanted: type[Numeric], accepted: str) -> UserTypeError:
@@ -78,7 +79,8 @@ def _integer(value: object, number: Any, wanted: type[Numeric], read: str) -> Ar
         raise _mismatch(value, wanted, "an int")
     try:
         plain = operator.index(number)
-    except TypeError as error:  # a library's tensor has __index__ but need not be an integer
+    except (TypeError, RuntimeError, ValueError) as error:
+        # A library's tensor has __index__ but need not be an integer, or one that fits in 64 bits.
         raise _mismatch(value, wanted, "an int") from error
     signed = wanted.signed and wanted is not Boolean
     if wanted is Boolean:
@@ -140,19 +142,27 @@ def _limit(form: Any) -> float:
 def _float(value: object, number: Any, wanted: type[Numeric], read: str) -> ArgSpec:
     if isinstance(number, (bool, complex, str, bytes)) or not hasattr(type(number), "__float__"):
         raise _mismatch(value, wanted, "a float or an int")
-    try:
-        plain = float(number)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise _mismatch(value, wanted, "a float or an int") from error
     form = wanted.format
     if form is None or form.width not in (8, 16, 32, 64):
         raise _unpassable(wanted)
+    allowed = f"finite values up to {form.largest} in magnitude, infinities and NaN"
+    try:
+        plain = float(number)
+    except OverflowError as error:
+        raise UserValueError(
+            f"this number is outside the range of {wanted!r}",
+            code="FLY-U406",
+            value=value,
+            allowed=allowed,
+        ) from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _mismatch(value, wanted, "a float or an int") from error
     if math.isfinite(plain) and not _fits(form, plain):
         raise UserValueError(
             f"{plain} is outside the range of {wanted!r}",
             code="FLY-U406",
             value=plain,
-            allowed=f"finite values up to {form.largest} in magnitude, infinities and NaN",
+            allowed=allowed,
         )
     names: dict[str, object] = {"kind": type(value)}
     if type(number) is not float and type(number) is not int:
@@ -215,7 +225,7 @@ def describe_stream(value: Any) -> ArgSpec:
             value=value,
             allowed="None, an integer handle, fx.Stream, or an object with .cuda_stream",
         )
-    if held is not None:
+    if held is not None or read == "v.cuda_stream":
         _check_handle(held)
     return ArgSpec(
         key=("stream",),
@@ -244,74 +254,3 @@ def _check_handle(handle: object) -> None:
             allowed="0 to 2**64 - 1",
             hint="pass None for the current stream",
         )
-
-
-def static_key(value: object) -> Hashable:
-    """Return a key that is equal exactly for compile-time values that are the same.
-
-    Unlike ``==`` it tells ``1`` from ``True`` and ``1.0``, and ``0.0`` from ``-0.0``, inside tuples
-    too.
-
-    Raises:
-        UserTypeError: The value cannot be hashed.
-    """
-    if type(value) is tuple:
-        return ("tuple", *map(static_key, value))
-    if isinstance(value, float):
-        return (type(value), value.hex())
-    try:
-        hash(value)
-    except TypeError as error:
-        raise UserTypeError(
-            f"a compile-time value of type {type(value).__name__} cannot be hashed",
-            code="FLY-U408",
-            value=value,
-            allowed="int, bool, float, str, a tuple of these, a type, or a function",
-        ) from error
-    return (type(value), value)
-
-
-def describe_static(name: str, value: object, annotation: object) -> ArgSpec:
-    """Return the specification of a compile-time value.
-
-    Args:
-        name: The parameter, for messages.
-        value: The value.
-        annotation: ``fx.Constexpr``, ``fx.Constexpr[...]`` or ``type[...]``.
-
-    Raises:
-        UserTypeError: The value does not fit the annotation, or cannot be hashed.
-    """
-    given = type(value)
-    if isinstance(annotation, ConstexprKind):
-        value = annotation.taken(value)
-        annotation.check(name, value)
-    key = static_key(value)
-    if type(value) in (int, bool, str):
-        guard = "type(v) is kind and v == static"
-    else:
-        guard = "type(v) is kind and static_key(v) == key"
-
-    def accepts(other: object) -> bool:
-        """Whether a function compiled for the value may be called with another one.
-
-        With an equal one, and with what is no value of the parameter: that only keeps its place.
-        """
-        try:
-            return describe_static(name, other, annotation).key == ("static", key)
-        except UserTypeError:
-            return True
-
-    return ArgSpec(
-        key=("static", key),
-        ir_type="",
-        guard=guard,
-        names={
-            "kind": given,
-            "static": value,
-            "static_key": static_key,
-            "key": key,
-            "accepts": accepts,
-        },
-        static=value,
-    )

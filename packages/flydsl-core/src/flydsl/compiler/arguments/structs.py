@@ -6,7 +6,7 @@ import re
 from types import FunctionType
 from typing import Any
 
-from flydsl.compiler.arguments.scalars import describe_static
+from flydsl.compiler.arguments.compile_time import describe_static
 from flydsl.errors import CompilerBug, FlyDSLError, UserTypeError
 from flydsl.expr.storage import AlignedType
 from flydsl.expr.structs import Struct

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flydsl.compiler.arguments.dtypes import Element, element_of
-from flydsl.compiler.arguments.foreign import check_address, element_strides, is_foreign, view_of
+from flydsl.compiler.arguments.foreign import (
+    check_address,
+    check_unmasked,
+    element_strides,
+    is_foreign,
+    view_of,
+)
 from flydsl.compiler.axes import MAX_ALIGNMENT, alignment_of, unit_axis
 from flydsl.compiler.exchange import exchanged, negation_flag
 from flydsl.errors import UserTypeError, UserValueError
@@ -143,14 +149,7 @@ def _numpy(value: Any) -> tuple[_Facts, _Reader]:
     element = element_of(value.dtype.name)
     size = element.size
     strides = element_strides(value.strides, size, value)
-    if any(kind.__name__ == "MaskedArray" for kind in type(value).__mro__):
-        raise UserTypeError(
-            "kernels do not see the mask of this masked array",
-            code="FLY-U402",
-            value=type(value).__name__,
-            allowed="plain arrays",
-            hint="pass x.data, or x.filled(value)",
-        )
+    check_unmasked(value)
     writable = bool(value.flags.writeable)
     facts = _Facts(element, value.ctypes.data, value.shape, strides, "cpu", not writable)
     guard = f"v.dtype == dtype and v.ndim == {value.ndim} and v.flags.writeable is {writable}"

@@ -8,6 +8,7 @@ it dynamic again, with a divisibility that the kernel may rely on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, Self
 
 from flydsl.compiler.arguments.dtypes import element_of
@@ -25,6 +26,15 @@ __all__ = [
 ]
 
 _INT32_MAX = 2**31 - 1
+_INSIDE = ("shared", "register")
+"""Address spaces without memory outside a kernel."""
+
+
+def _integer(value: object) -> int | None:
+    """Return an integer, NumPy's too, as an int; None for anything else and for truth values."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return None
+    return int(value)
 
 
 def _power_of_two(value: object) -> bool:
@@ -142,12 +152,13 @@ class TensorArgument:
 
     def _axes(self, dims: Sequence[int]) -> list[int]:
         rank = len(self.shape)
-        for axis in dims:
-            if type(axis) is not int or not -rank <= axis < rank:
+        found = [_integer(axis) for axis in dims]
+        for axis, given in zip(found, dims, strict=True):
+            if axis is None or not -rank <= axis < rank:
                 raise UserValueError(
-                    "no such axis", code="FLY-U410", value=axis, allowed=f"{-rank} to {rank - 1}"
+                    "no such axis", code="FLY-U410", value=given, allowed=f"{-rank} to {rank - 1}"
                 )
-        return [axis % rank for axis in dims]
+        return [axis % rank for axis in found if axis is not None]
 
     def _mark(
         self,
@@ -156,14 +167,15 @@ class TensorArgument:
         dims: int | Sequence[int],
         divisibility: int | Sequence[int],
     ) -> None:
-        if isinstance(dims, int) and not isinstance(divisibility, int):
+        several = isinstance(dims, Sequence) and not isinstance(dims, str)
+        each = isinstance(divisibility, Sequence) and not isinstance(divisibility, str)
+        if each and not several:
             raise UserValueError(
                 "one axis takes one divisibility", code="FLY-U410", value=divisibility
             )
-        axes = self._axes([dims] if isinstance(dims, int) else list(dims))
-        factors = (
-            [divisibility] * len(axes) if isinstance(divisibility, int) else list(divisibility)
-        )
+        given: Any = dims if several else [dims]
+        axes = self._axes(list(given))
+        factors: list[Any] = list(divisibility) if each else [divisibility] * len(axes)  # type: ignore[arg-type]
         if len(factors) != len(axes):
             raise UserValueError(
                 "as many divisibilities as axes are needed",
@@ -171,11 +183,10 @@ class TensorArgument:
                 value=divisibility,
                 allowed=f"one, or {len(axes)}",
             )
-        for axis, factor in zip(axes, factors, strict=True):
-            if not _power_of_two(factor):
-                raise UserValueError(
-                    "a divisibility is a power of two", code="FLY-U410", value=factor
-                )
+        for axis, one in zip(axes, factors, strict=True):
+            factor = _integer(one)
+            if factor is None or not _power_of_two(factor):
+                raise UserValueError("a divisibility is a power of two", code="FLY-U410", value=one)
             if values[axis] % factor:
                 raise UserValueError(
                     f"{values[axis]} along axis {axis} is no multiple of {factor}",
@@ -230,6 +241,13 @@ class TensorArgument:
         ):
             for axis in sorted(marks):
                 wide = self._wide(values[axis], stride)
+                if not wide and abs(values[axis]) > _INT32_MAX:
+                    raise UserValueError(
+                        f"the stride of axis {axis} needs more than 32 bits",
+                        code="FLY-U410",
+                        value=values[axis],
+                        hint="leave use_32bit_stride out",
+                    )
                 leaf = ArgLeaf("q" if wide else "i", f"v.{name}[{axis}]")
                 (large if wide else small).append(leaf)
         text, layout = self.key[1], self.key[2]
@@ -327,12 +345,23 @@ def from_c_void_p(
             code="FLY-U412",
             value=elem_type,
         )
-    address = getattr(pointer, "value", pointer)
-    address = 0 if address is None else address
-    if type(address) is not int:
+    given = getattr(pointer, "value", pointer)
+    address = 0 if given is None else _integer(given)
+    if address is None:
         raise UserTypeError("not an address", code="FLY-U412", value=pointer, allowed="an int")
+    if not 0 <= address < 1 << 64:
+        raise UserValueError(
+            "not an address", code="FLY-U412", value=address, allowed="0 to 2**64 - 1"
+        )
+    space = str(getattr(address_space, "name", address_space)).lower()
+    if space in _INSIDE:
+        raise UserValueError(
+            "only a kernel has such memory, so there is no address of it to pass",
+            code="FLY-U412",
+            value=space,
+            allowed="global, generic",
+        )
     alignment = elem_type.width // 8 if assumed_align is None else assumed_align
     _check_alignment(address, alignment)
     unsigned = "" if elem_type.signed or elem_type.is_float else "u"
-    space = getattr(address_space, "name", address_space)
-    return PointerArgument(f"{unsigned}{elem_type.ir_text}", address, str(space).lower(), alignment)
+    return PointerArgument(f"{unsigned}{elem_type.ir_text}", address, space, alignment)

@@ -1,0 +1,154 @@
+"""Compile-time arguments: another value never runs the code made for an equal one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple, Optional
+
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.errors import UserTypeError, UserValueError
+
+
+@pytest.fixture(autouse=True)
+def target(monkeypatch):
+    monkeypatch.setenv("FLYDSL_TARGET", "gfx942")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    x: object
+
+
+class Named(NamedTuple):
+    x: object
+
+
+class Plain:
+    def __init__(self, x):
+        self.x = x
+
+
+class Counting:
+    """Changes while it is traced."""
+
+    def __init__(self):
+        self.traces = []
+
+    def take(self):
+        self.traces.append(None)
+        return len(self.traces)
+
+
+@flyc.kernel
+def write_kernel(out: fx.Tensor, c: fx.Constexpr):
+    if fx.thread_idx.x == 0:
+        if isinstance(c.x, float):
+            out[0] = fx.Float32(c.x * 2)
+        elif isinstance(c.x, bool):
+            out[0] = fx.Float32(-1.0)
+        else:
+            out[0] = fx.Float32(c.x * 2 + 100)
+
+
+@flyc.jit
+def write(out: fx.Tensor, c: fx.Constexpr):
+    write_kernel(out, c).launch(grid=1, block=64)
+
+
+def expected(x):
+    if isinstance(x, float):
+        return x * 2
+    return -1.0 if isinstance(x, bool) else x * 2 + 100
+
+
+@pytest.mark.parametrize("kind", [Frozen, Named, Plain])
+def test_values_that_are_equal_but_not_the_same(kind):
+    out = np.zeros(1, np.float32)
+    changing = Plain(None)
+    for x in (1, 1.0, True, 1, 1.0, True, 0.0, -0.0, 0, 0.0):
+        changing.x = x
+        value = changing if kind is Plain else kind(x)
+        out[0] = 7
+        write(out, value)
+        assert (out[0], math.copysign(1, out[0])) == (expected(x), math.copysign(1, expected(x)))
+
+
+def test_a_compiled_function_takes_the_value_that_it_was_compiled_for():
+    out = np.zeros(1, np.float32)
+    compiled = flyc.compile(write, out, Frozen(1))
+    compiled(out, Frozen(1))
+    assert out[0] == 102
+    for other in (Frozen(1.0), Frozen(True), Frozen(2)):
+        with pytest.raises(UserValueError, match="FLY-U424"):
+            compiled(out, other)
+
+
+@flyc.kernel
+def count_kernel(out: fx.Tensor, c: fx.Constexpr):
+    taken = c.take()
+    if fx.thread_idx.x == 0:
+        out[0] = fx.Float32(taken)
+
+
+@flyc.jit
+def count(out: fx.Tensor, c: fx.Constexpr):
+    count_kernel(out, c).launch(grid=1, block=64)
+
+
+def test_an_object_that_tracing_changes_is_traced_each_time():
+    out, counting = np.zeros(1, np.float32), Counting()
+    for calls in (1, 2, 3):
+        count(out, counting)
+        assert out[0] == len(counting.traces) == calls
+
+
+@flyc.kernel
+def pick_kernel(out: fx.Tensor, x: fx.Tensor | None, n: Optional[fx.Int32], p: fx.Pointer):  # noqa: UP045
+    i = fx.thread_idx.x
+    if i < 4:
+        total = fx.Float32(0.0)
+        if fx.const_expr(x is not None):
+            total = total + x[i]
+        if fx.const_expr(n is not None):
+            total = total + n.to(fx.Float32)
+        if fx.const_expr(p is not None):
+            total = total + 1000.0
+        out[i] = total
+
+
+@flyc.jit
+def pick(
+    out: fx.Tensor,
+    x: fx.Tensor | None,
+    n: fx.Int32 | None = None,
+    p: fx.Pointer = None,
+):
+    pick_kernel(out, x, n, p).launch(grid=1, block=64)
+
+
+def test_none_for_optional_parameters(tmp_path):
+    out = np.zeros(4, np.float32)
+    x = np.arange(1, 5, dtype=np.float32)
+    strided = np.repeat(x, 2)[::2]
+    null = flyc.from_c_void_p(fx.Float32, None)
+    for tensor in (x, None, strided, None, x):
+        for number in (None, 10, None):
+            for pointer in (None, null):
+                pick(out, tensor, number, pointer)
+                want = (0 if tensor is None else x) + (number or 0) + 1000 * (pointer is not None)
+                np.testing.assert_array_equal(out, np.zeros(4) + want)
+    compiled = flyc.compile(pick, out, None, 5)
+    compiled.save(tmp_path / "pick.fly")
+    for function in (compiled, flyc.load(tmp_path / "pick.fly")):
+        out[:] = 0
+        function(out, None, 7, None)
+        np.testing.assert_array_equal(out, [7] * 4)
+        with pytest.raises((UserTypeError, UserValueError), match="FLY-U42"):
+            function(out, x, 7, None)
+    with pytest.raises(UserTypeError, match=r"'out'.*FLY-U404"):
+        pick(None, x)
