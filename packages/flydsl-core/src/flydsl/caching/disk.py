@@ -1,8 +1,8 @@
 """`DiskCache`: a folder of checked, atomically written entries, shared by processes.
 
-An entry is a file: magic, SHA-256 of what follows, length and text of a JSON header for listings,
-payload. It appears by a rename, so readers see all of it or nothing, and one that does not match
-its digest (a full disk, a power cut, another hand) is removed and counts as absent.
+An entry is a file: magic, SHA-256 of the key and of what follows, length and text of a JSON header
+for listings, payload. It appears by a rename, so readers see all of it or nothing, and one that
+does not match its digest (a full disk, a power cut, another hand) is removed and counts as absent.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from flydsl.config import core as settings
 
-__all__ = ["DiskCache", "Entry", "disk_cache"]
+__all__ = ["DiskCache", "Entry", "Verified", "disk_cache"]
 
 _MEBIBYTE = 1 << 20
 
-_MAGIC = b"FLYDSL\x00\x01"
+_MAGIC = b"FLYDSL\x00\x02"
 _HEAD, _LENGTH = struct.Struct("<8s32sI"), struct.Struct("<I")
-_SUFFIX = ".entry"
+_SUFFIX, _UNFINISHED = ".entry", ".tmp"
 _TOUCH_SECONDS = 3600.0
 """How stale the time of last use may be: a write per hit would be most of a hit's cost."""
 _LOCK_SECONDS = 600.0
@@ -50,6 +51,26 @@ class Entry:
     size: int
     used: float
     header: Mapping[str, str]
+
+
+class Verified(NamedTuple):
+    """What `DiskCache.verify` found.
+
+    Attributes:
+        sound: How many entries are as they were written.
+        removed: How many were damaged and have been removed.
+        left: How many cannot be read, or are damaged and cannot be removed.
+    """
+
+    sound: int
+    removed: int
+    left: int
+
+
+class _File(NamedTuple):
+    path: Path
+    size: int
+    used: float
 
 
 class DiskCache:
@@ -77,7 +98,7 @@ class DiskCache:
                 data = file.read()
         except OSError:
             return None
-        length = _header_length(data)
+        length = _header_length(key, data)
         if length is None:
             self._remove(Path(path))
             return None
@@ -92,11 +113,11 @@ class DiskCache:
 
         text = json.dumps(dict(header), sort_keys=True).encode()
         rest = text + payload
-        digest = hashlib.sha256(_LENGTH.pack(len(text)) + rest).digest()
+        digest = hashlib.sha256(key.encode() + _LENGTH.pack(len(text)) + rest).digest()
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=_UNFINISHED)
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(_HEAD.pack(_MAGIC, digest, len(text)) + rest)
@@ -133,63 +154,83 @@ class DiskCache:
 
     def entries(self) -> Iterator[Entry]:
         """Yield every sound entry."""
-        for path, size, used in self._files():
+        for path, size, used in self._files()[0]:
             with contextlib.suppress(OSError):
-                header = _header(path.read_bytes())
+                key = path.name.removesuffix(_SUFFIX)
+                header = _header(key, path.read_bytes())
                 if header is not None:
-                    yield Entry(path.name.removesuffix(_SUFFIX), path, size, used, header)
+                    yield Entry(key, path, size, used, header)
 
-    def verify(self) -> tuple[int, int]:
-        """Remove every damaged entry; return how many are sound and how many were removed."""
-        sound = removed = 0
-        for path, _, _ in self._files():
-            if self.fetch(path.name.removesuffix(_SUFFIX)) is None:
-                removed += 1
-            else:
+    def verify(self) -> Verified:
+        """Remove every damaged entry, and count."""
+        sound = removed = left = 0
+        for path, _, _ in self._files()[0]:
+            if self.fetch(path.name.removesuffix(_SUFFIX)) is not None:
                 sound += 1
-        return sound, removed
+            elif os.path.lexists(path):
+                left += 1
+            else:
+                removed += 1
+        return Verified(sound, removed, left)
 
-    def clear(self) -> int:
-        """Remove every entry and what killed writers left behind; return the count of entries."""
-        count = 0
-        for path, _, _ in self._files():
+    def clear(self) -> tuple[int, int]:
+        """Remove every entry and what killed writers left behind.
+
+        Returns:
+            How many entries were removed, and how many could not be.
+        """
+        entries, unfinished = self._files()
+        removed = sum([self._remove(path) for path, _, _ in entries])
+        for path, _, _ in unfinished:
             self._remove(path)
-            count += 1
-        for path in self._leftovers():
-            self._remove(path)
-        return count
+        return removed, len(entries) - removed
 
-    def _files(self) -> list[tuple[Path, int, float]]:
-        found = []
-        for path in self.root.glob(f"??/*{_SUFFIX}"):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                found.append((path, status.st_size, status.st_mtime))
-        return found
-
-    def _leftovers(self) -> Iterator[Path]:
-        return self.root.glob("??/.*.tmp")
+    def _files(self) -> tuple[list[_File], list[_File]]:
+        """Return entries, and what is being written or was left behind by a killed writer."""
+        entries: list[_File] = []
+        unfinished: list[_File] = []
+        for folder in _listed(self.root):
+            if len(folder.name) != 2:
+                continue
+            for item in _listed(Path(folder.path)):
+                kind = entries if item.name.endswith(_SUFFIX) else unfinished
+                if kind is entries or item.name.endswith(_UNFINISHED):
+                    with contextlib.suppress(OSError):
+                        status = item.stat(follow_symlinks=False)
+                        kind.append(_File(Path(item.path), status.st_size, status.st_mtime))
+        return entries, unfinished
 
     def _clean(self) -> None:
         """Bring the folder below its limit, the least recently used entries first."""
-        files = self._files()
-        total = sum(size for _, size, _ in files)
+        entries, unfinished = self._files()
+        for path, _, changed in unfinished:
+            if time.time() - changed > _TOUCH_SECONDS:
+                self._remove(path)
+        total = sum(size for _, size, _ in entries)
         if total <= self.limit:
             return
-        for path, size, _ in sorted(files, key=lambda file: file[2]):
+        for path, size, _ in sorted(entries, key=lambda file: file.used):
             self._remove(path)
             total -= size
             if total <= _LEAVE * self.limit:
                 break
-        for path in self._leftovers():
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
-                    self._remove(path)
 
     @staticmethod
-    def _remove(path: Path) -> None:
-        with contextlib.suppress(OSError):
-            path.unlink()
+    def _remove(path: Path) -> bool:
+        """Remove a file; return whether it is gone."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
 
 
 def disk_cache() -> DiskCache:
@@ -197,22 +238,26 @@ def disk_cache() -> DiskCache:
     return DiskCache(settings.CACHE_DIR.get(), settings.CACHE_SIZE.get() * _MEBIBYTE)
 
 
-def _header_length(data: bytes) -> int | None:
+def _header_length(key: str, data: bytes) -> int | None:
     """Return the length of an entry's header, or None if the entry's bytes are damaged."""
     if len(data) < _HEAD.size:
         return None
     magic, digest, length = _HEAD.unpack_from(data)
     # The length is part of what the digest covers, and the last field before the rest.
     content = memoryview(data)[_HEAD.size - _LENGTH.size :]
-    if magic != _MAGIC or hashlib.sha256(content).digest() != digest:
+    if magic != _MAGIC:
+        return None
+    hashing = hashlib.sha256(key.encode())
+    hashing.update(content)
+    if hashing.digest() != digest:
         return None
     found: int = length
     return found
 
 
-def _header(data: bytes) -> dict[str, str] | None:
+def _header(key: str, data: bytes) -> dict[str, str] | None:
     """Return the header of an entry's bytes, or None if they are damaged."""
-    length = _header_length(data)
+    length = _header_length(key, data)
     if length is None:
         return None
     header: dict[str, str] = json.loads(data[_HEAD.size :][:length])

@@ -21,7 +21,8 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "cache",
         help="list, check or empty the cache of compiled launchers",
         description="List, check or empty the cache of compiled launchers. "
-        "`verify` removes damaged entries and exits with 1 if there were any.",
+        "`verify` removes damaged entries and exits with 1 if there were any; `clear` does if it "
+        "cannot remove everything.",
     )
     parser.add_argument("action", choices=("ls", "clear", "verify"))
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -29,17 +30,19 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what is asked; return 1 if damaged entries were found."""
+    """Do what is asked; return 1 if entries were damaged, or cannot be read or removed."""
     store = disk_cache()
     if args.action == "clear":
-        removed = store.clear()
-        _print(args, {"folder": str(store.root), "removed": removed}, f"removed {removed} entries")
-        return 0
+        removed, left = store.clear()
+        text = f"removed {removed} entries" + (f", {left} cannot be removed" if left else "")
+        _print(args, {"folder": str(store.root), "removed": removed, "left": left}, text)
+        return 1 if left else 0
     if args.action == "verify":
-        sound, damaged = store.verify()
-        text = f"{sound} sound entries, {damaged} damaged ones removed"
-        _print(args, {"folder": str(store.root), "sound": sound, "removed": damaged}, text)
-        return 1 if damaged else 0
+        found = store.verify()
+        text = f"{found.sound} sound entries, {found.removed} damaged ones removed"
+        text += f", {found.left} cannot be read or removed" if found.left else ""
+        _print(args, {"folder": str(store.root), **found._asdict()}, text)
+        return 1 if found.removed or found.left else 0
     entries = sorted(store.entries(), key=lambda entry: entry.used, reverse=True)
     rows: list[dict[str, Any]] = [
         {
@@ -57,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
         for row in rows
     ]
     lines.append(f"{len(rows)} entries, {total / 2**20:.1f} of {store.limit // 2**20} MiB")
-    found = {"folder": str(store.root), "limit": store.limit, "entries": rows}
-    _print(args, found, "\n".join(lines))
+    listing = {"folder": str(store.root), "limit": store.limit, "entries": rows}
+    _print(args, listing, "\n".join(lines))
     return 0
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -55,10 +58,139 @@ def test_verify_and_clear(store):
     store._path(KEY).write_bytes(b"torn")
     left = store._path(OTHER).parent / ".abc.tmp"
     left.write_bytes(b"left behind")
-    assert store.verify() == (1, 1)
-    assert store.clear() == 1
+    assert store.verify() == (1, 1, 0)
+    assert store.clear() == (1, 0)
     assert list(store.entries()) == []
     assert not left.exists()
+
+
+def test_an_entry_is_of_its_key_only(store):
+    """A file that is moved, or that a file system brings back in another's place, is damaged."""
+    store.store(KEY, b"1", {})
+    store.store(OTHER, b"2", {})
+    store._path(KEY).replace(store._path(OTHER))
+    assert [entry.key for entry in store.entries()] == []
+    assert store.fetch(OTHER) is None
+    assert not store._path(OTHER).exists()
+
+
+def test_what_cannot_be_removed_is_counted_apart(store, capsys, monkeypatch):
+    store.store(KEY, b"1", {"name": "add"})
+    store._path(OTHER).mkdir(parents=True)
+    assert store.fetch(OTHER) is None
+    assert store.store(OTHER, b"2", {}) is False
+    with config.scope(FLYDSL_RUNTIME_CACHE_DIR=str(store.root)):
+        assert main(["cache", "verify"]) == 1
+        assert "1 sound entries, 0 damaged ones removed, 1 cannot be" in capsys.readouterr().out
+        assert main(["cache", "clear"]) == 1
+        assert "removed 1 entries, 1 cannot be removed" in capsys.readouterr().out
+        store._path(OTHER).rmdir()
+        store.store(KEY, b"1", {"name": "add"})
+
+        def refused(path, missing_ok=False):
+            raise PermissionError(13, "denied", str(path))
+
+        with monkeypatch.context() as patch:
+            patch.setattr("pathlib.Path.unlink", refused)
+            assert main(["cache", "clear", "--json"]) == 1
+            assert '"left": 1' in capsys.readouterr().out
+        assert main(["cache", "clear"]) == 0
+        assert main(["cache", "verify"]) == 0
+
+
+def test_what_killed_writers_left_goes_with_the_next_writing(store):
+    store.store(KEY, b"1", {})
+    old, new = (store._path(KEY).parent / name for name in (".old.tmp", ".new.tmp"))
+    for path in (old, new):
+        path.write_bytes(b"left behind")
+    os.utime(old, (time.time() - 2 * 3600,) * 2)
+    store.store(OTHER, b"2", {})
+    assert not old.exists()
+    assert new.exists()
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("where", ["mkdir", "open", "write", "replace"])
+def test_a_failing_disk_keeps_nothing_and_leaves_nothing(store, monkeypatch, error, where):
+    def fails(*_, **__):
+        raise OSError(error, os.strerror(error))
+
+    class Full:
+        def __init__(self, descriptor, mode):
+            self.file = open(descriptor, mode)  # noqa: SIM115 - closed below
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def write(self, data):
+            self.file.write(data[: len(data) // 2])
+            fails()
+
+    place = {
+        "mkdir": ("pathlib.Path.mkdir", fails),
+        "open": ("tempfile.mkstemp", fails),
+        "write": ("os.fdopen", Full),
+        "replace": ("pathlib.Path.replace", fails),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(*place[where])
+        assert store.store(KEY, b"payload", {}) is False
+    assert store.fetch(KEY) is None
+    assert [path for path in store.root.rglob("*") if path.is_file()] == []
+    assert store.store(KEY, b"payload", {})
+    assert store.fetch(KEY) == b"payload"
+
+
+def test_a_writer_may_be_killed_at_any_line(store):
+    """Kill -9 before each line of the store: all of the new entry is there, or all of the old."""
+    old, new = b"old" * 1000, b"new" * 2000
+    disk = sys.modules[DiskCache.__module__].__file__
+    moments, seen = 0, set()
+    while True:
+        store.store(KEY, old, {"n": "1"})
+        pid = os.fork()
+        if pid == 0:
+            left = moments
+
+            def trace(frame, event, _):
+                nonlocal left
+                if frame.f_code.co_filename != disk:
+                    return None
+                if event == "line":
+                    left -= 1
+                    if left < 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                return trace
+
+            sys.settrace(trace)
+            with store.lock(KEY):
+                store.store(KEY, new, {"n": "2"})
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        seen.add(store.fetch(KEY))
+        with store.lock(KEY):
+            assert store.verify() == (1, 0, 0)
+        if os.waitstatus_to_exitcode(status) == 0:
+            break
+        moments += 1
+    assert moments > 30
+    assert seen == {old, new}
+    assert store.clear() == (1, 0)
+    assert not list(store.root.rglob("*.tmp"))
+
+
+def test_the_folder_may_disappear_at_any_time(store):
+    store.store(KEY, b"1", {})
+    with store.lock(KEY):
+        shutil.rmtree(store.root)
+        assert store.fetch(KEY) is None
+        assert (list(store.entries()), store.verify(), store.clear()) == ([], (0, 0, 0), (0, 0))
+        assert store.store(KEY, b"2", {})
+    with store.lock(KEY):
+        assert store.fetch(KEY) == b"2"
 
 
 def test_the_least_recently_used_entries_go_first(tmp_path):
