@@ -1,9 +1,11 @@
 """Choosing the fastest of several configurations of a launcher, each checked before it is timed.
 
 * `configs`: `Config`, one candidate.
-* `memory`: saving, restoring and comparing what tensor arguments hold.
+* `memory`: saving and restoring what tensor arguments hold; `comparing`: comparing it.
 * `searching`: compiles, prunes, checks and measures candidates.
 * `results`: what was found, on disk and in tables to ship.
+* `keys`: which calls share a result.
+* `workers`: trying candidates in many processes.
 * `tuner`: the decorator `autotune` and `do_bench`.
 
 The objective comes from the device runtime (`DeviceRuntime.measure`): time on a GPU, the model of

@@ -71,11 +71,15 @@ class Config:
         """Return the configuration that `to_dict` described."""
         return cls(**content["hints"], **content["values"])
 
+    def _identity(self) -> tuple[str, object]:
+        # As text, 1 is not True.
+        return repr(sorted(self.values.items())), self.waves_per_eu
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Config) and self.to_dict() == other.to_dict()
+        return isinstance(other, Config) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(repr(sorted(self.values.items())) + repr(self.waves_per_eu))
+        return hash(self._identity())
 
     def __repr__(self) -> str:
         shown = {**self.values, **self.compiler_opts()}

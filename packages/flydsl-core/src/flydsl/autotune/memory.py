@@ -4,17 +4,46 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from flydsl.autotune.comparing import different_everywhere
+from flydsl.compiler.arguments import TensorArgument
 from flydsl.compiler.arguments.foreign import is_foreign, view_of
 from flydsl.compiler.arguments.tensors import library_of
 from flydsl.errors import UserTypeError
+from flydsl.expr.structs import Struct
 
-__all__ = ["Snapshot", "differences"]
+__all__ = ["Snapshot", "clear", "on_host", "shape_of", "tensors_in"]
 
-_TOLERANCES = {2: 2e-2, 4: 1e-4, 8: 1e-9}
-"""Relative tolerance by bytes of a floating-point element: candidates may sum in another order."""
+
+def tensors_in(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors of a call by name: those inside wrappers and structs, too."""
+    for name, value in arguments.items():
+        if isinstance(value, TensorArgument):
+            yield name, value.tensor
+        elif isinstance(value, Struct):
+            kind: Any = type(value)
+            fields = {f"{name}.{f.name}": getattr(value, f.name) for f in kind.fields}
+            yield from tensors_in(fields)
+        elif library_of(value) or is_foreign(value):
+            yield name, value
+
+
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """Return the extents of a tensor of any library."""
+    return tuple(tensor.shape) if library_of(tensor) else view_of(tensor).shape
+
+
+def clear(tensor: Any) -> None:
+    """Set all elements of a tensor to zero."""
+    if library_of(tensor) == "torch":
+        tensor.data.zero_()
+    elif library_of(tensor):
+        tensor[...] = 0
+    else:
+        low, data = _bytes("an argument", tensor)
+        ctypes.memset(low, 0, len(data))
 
 
 class Snapshot:
@@ -22,28 +51,29 @@ class Snapshot:
 
     Args:
         arguments: Arguments by name.
+        names: Those to save; None saves all.
 
     Raises:
         UserTypeError: A tensor on a device belongs to a library that cannot copy it for us.
     """
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._saved: dict[str, tuple[Any, Any]] = {}
-        for name, value in arguments.items():
-            if library_of(value) == "torch":
-                self._saved[name] = value, value.detach().clone()
-            elif library_of(value) == "numpy":
-                self._saved[name] = value, value.copy()
-            elif is_foreign(value):
-                self._saved[name] = value, _bytes(name, value)
+    def __init__(self, arguments: Mapping[str, Any], names: Collection[str] | None = None) -> None:
+        self._tensors = {
+            name: value
+            for name, value in tensors_in(arguments)
+            if names is None or name.partition(".")[0] in names
+        }
+        self._saved = self.contents()
 
-    def restore(self) -> None:
-        """Put the saved contents back."""
-        for value, saved in self._saved.values():
+    def restore(self, contents: Mapping[str, Any] | None = None) -> None:
+        """Put the saved contents back, or other ones."""
+        for name, saved in (self._saved if contents is None else contents).items():
+            value = self._tensors[name]
             if library_of(value) == "torch":
                 torch = sys.modules["torch"]
                 with torch.no_grad():
-                    value.copy_(saved)
+                    # Of a view that autograd does not know: what is put back has not changed.
+                    _distinct(value.data).copy_(saved)
             elif library_of(value) == "numpy":
                 if value.flags.writeable:
                     value[...] = saved
@@ -53,10 +83,46 @@ class Snapshot:
 
     def contents(self) -> dict[str, Any]:
         """Return what the tensors hold now, by name."""
-        return {
-            name: Snapshot({name: value})._saved[name][1]
-            for name, (value, _) in self._saved.items()
-        }
+        return {name: _content(name, value) for name, value in self._tensors.items()}
+
+    def disturbed(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the saved contents with other numbers where a run has left what was there.
+
+        A run from there tells whether it writes these elements: it may have put there what was
+        there already. Only floating-point numbers are replaced, for others may be positions.
+
+        Args:
+            found: What the tensors held after a run. Empty is returned if all has changed.
+        """
+        changed: dict[str, Any] = {}
+        for name, saved in self._saved.items():
+            other = None if isinstance(saved, tuple) else different_everywhere(saved, found[name])
+            if other is not None:
+                changed[name] = other
+        return {**self._saved, **changed} if changed else {}
+
+
+def _content(name: str, value: Any) -> Any:
+    library = library_of(value)
+    if library == "torch":
+        return _distinct(value.detach()).clone()
+    return value.copy() if library == "numpy" else _bytes(name, value)
+
+
+def _distinct(tensor: Any) -> Any:
+    """Return a view of a torch tensor that has each element in memory once."""
+    torch = sys.modules["torch"]
+    extents, strides = tuple(tensor.shape), tuple(tensor.stride())
+    if 0 in extents:
+        return tensor
+    order = sorted((s, n) for n, s in zip(extents, strides, strict=True) if n > 1)
+    reach = 0
+    for stride, extent in order:
+        if stride <= reach:  # elements share memory
+            last = sum((n - 1) * s for s, n in order)
+            return torch.as_strided(tensor, (last + 1,), (1,))
+        reach += (extent - 1) * stride
+    return tensor
 
 
 def _bytes(name: str, value: Any) -> tuple[int, bytes]:
@@ -80,41 +146,13 @@ def _bytes(name: str, value: Any) -> tuple[int, bytes]:
     return low, ctypes.string_at(low, high - low)
 
 
-def differences(
-    found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float | None
-) -> str:
-    """Return the name of a tensor whose contents differ and by how much; empty if none do.
-
-    Args:
-        found: Contents by name.
-        wanted: What they are compared with.
-        tolerance: Relative and absolute; None takes one for the element type. Integers must agree.
-    """
-    for name, expected in wanted.items():
-        text = _difference(found[name], expected, tolerance)
-        if text:
-            return f"{name} {text}"
-    return ""
-
-
-def _difference(found: Any, expected: Any, tolerance: float | None) -> str:
-    if isinstance(expected, tuple):
-        return "" if found == expected else "differs"
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(expected, torch.Tensor):
-        size, floating = expected.element_size(), expected.is_floating_point()
-        found, expected = (t.detach().to("cpu", torch.float64) for t in (found, expected))
-        found, expected = found.numpy(), expected.numpy()
-    else:
-        size, floating = expected.itemsize, expected.dtype.kind not in "biu"
-    numpy: Any = sys.modules["numpy"]
-    if not floating:
-        return "" if numpy.array_equal(found, expected) else "differs"
-    limit = _TOLERANCES.get(size, 0.1) if tolerance is None else tolerance
-    found, expected = found.astype("float64"), expected.astype("float64")
-    scale = float(numpy.nanmax(numpy.abs(expected), initial=0.0, where=numpy.isfinite(expected)))
-    good = numpy.isclose(found, expected, rtol=limit, atol=limit * scale, equal_nan=True)
-    if good.all():
-        return ""
-    worst = float(numpy.nanmax(numpy.abs(found - expected)))
-    return f"differs in {int((~good).sum())} elements, by up to {worst:.3g}"
+def on_host(contents: Mapping[str, Any]) -> dict[str, Any]:
+    """Return contents that another process can compare: no addresses, nothing on a device."""
+    return {
+        name: saved.cpu()
+        if library_of(saved) == "torch"
+        else saved[1]
+        if isinstance(saved, tuple)
+        else saved
+        for name, saved in contents.items()
+    }

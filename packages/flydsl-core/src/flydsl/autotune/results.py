@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -128,7 +130,8 @@ def store(folder: Path, name: str, key: str, result: Result) -> Result:
     path = _path(folder, name, key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
+        # One a thread: others may be writing the same result.
+        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
         part.write_text(dated.to_json())
         part.replace(path)
     except OSError:

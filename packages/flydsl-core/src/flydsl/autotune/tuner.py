@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flydsl.autotune.configs import Config
+from flydsl.autotune.keys import key_of, provenance_of
+from flydsl.autotune.memory import Snapshot, clear, tensors_in
 from flydsl.autotune.results import Result, fetch, results_folder, store
-from flydsl.autotune.searching import Candidate, search
-from flydsl.compiler.arguments.tensors import library_of
+from flydsl.autotune.searching import Candidate, Check, Measure, Rules, search
 from flydsl.compiler.compiled import CompiledFunction
 from flydsl.compiler.driver import Call, Driver
+from flydsl.compiler.writes import written_by
 from flydsl.config import core as settings
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.frontend import JitFunction
+from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 
 __all__ = ["Autotuned", "autotune", "do_bench"]
 
+_PRUNING = ("early_config_prune", "perf_model", "top_k")
+
+F = TypeVar("F", bound=Callable[[Mapping[str, Any]], object])
 Configs = Sequence[Config] | Callable[[Mapping[str, Any]], Sequence[Config]]
 
 
@@ -57,24 +65,32 @@ class Autotuned:
         self._configs = configs
         self._options = options
         self._driver = Driver()
+        self._lock = threading.RLock()
+        self._reference: Callable[[Mapping[str, Any]], object] | None = None
         self.results: dict[str, Result] = {}
-        self._compiled: dict[tuple[str, Config], CompiledFunction] = {}
 
+    @ends_graph
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Launch the best configuration, after a search the first time.
 
         Raises:
             UserError: The arguments do not fit, or no configuration runs.
         """
+        if CAPTURE in sys.modules and capturing():
+            run_eagerly(self._call_best, args, kwargs)
+        else:
+            self._call_best(*args, **kwargs)
+
+    def _call_best(self, *args: Any, **kwargs: Any) -> None:
         with at_user_line():
             given = self._given(args, kwargs)
-            config, key = self._resolve(given)
-            self._run(config, key, given)
+            config = self._resolve(given)
+            self._runner(config, given)()
 
     def resolve_config(self, *args: Any, **kwargs: Any) -> Config:
         """Return the configuration that a call would use, without launching it for good."""
         with at_user_line():
-            return self._resolve(self._given(args, kwargs))[0]
+            return self._resolve(self._given(args, kwargs))
 
     @property
     def tolerance(self) -> float | None:
@@ -88,26 +104,58 @@ class Autotuned:
 
     def candidate(
         self, config: Config, arguments: tuple[Any, ...]
-    ) -> tuple[Candidate, dict[str, Any], Callable[[Callable[[], object]], tuple[float, str]]]:
+    ) -> tuple[Candidate, dict[str, Any], Measure, Rules]:
         """Compile a configuration for a call.
 
         Returns:
-            The candidate, the arguments by name, and what measures a run.
+            The candidate, the arguments by name, what measures a run, and how to compare results.
 
         Raises:
             UserError, TargetError: It does not compile.
         """
         given = self._given(arguments, {})
         call = self._call(config, given)
-        key = self._key(given, call)
-        return self._prepared(config, key, given), given, self._measure(call)
+        hooked = [other for other in self._candidates(given) if other.pre_hook]
+        rules = self._rules([config, *hooked], given)
+        return self._prepared(config, given), given, self._measure(call), rules
+
+    def reference(self, function: F) -> F:
+        """Decorate a function that computes what candidates have to agree with.
+
+        Args:
+            function: Takes the arguments of a call by name, and writes results to their tensors.
+
+        Returns:
+            `function`. Without one, candidates have to agree with the first that runs.
+        """
+        self._reference = function
+        return function
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether candidates have to agree with something else than the first one."""
+        return self._reference is not None
+
+    def expected(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        """Return what the reference leaves in the tensors that candidates write to, by name.
+
+        Raises:
+            UserError: It fails.
+        """
+        given = self._given(arguments, {})
+        rules = self._rules(self._candidates(given), given)
+        before = Snapshot(given, rules.written)
+        try:
+            return dict(Check(before, given, rules).wanted or {})
+        finally:
+            before.restore()
 
     def keep(self, arguments: tuple[Any, ...], result: Result, folder: Path | None) -> Result:
         """Keep a result for calls like this one, on disk and in `folder` if it is given."""
         given = self._given(arguments, {})
         call = self._call(result.best, given)
         key = self._key(given, call)
-        dated = store(results_folder(), self.launcher.name, key, self._dated(result, call))
+        dated = self._store(result, call, key)
         if folder is not None:
             store(folder, self.launcher.name, key, dated)
         self.results[key] = dated
@@ -115,20 +163,29 @@ class Autotuned:
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         names = [parameter.name for parameter in self.launcher.signature.parameters]
-        if len(args) > len(names) or any(name not in names for name in kwargs):
-            surplus = next((name for name in kwargs if name not in names), "argument")
+        surplus = [repr(name) for name in kwargs if name not in names]
+        if len(args) > len(names):
+            surplus.append(f"a positional argument more than its {len(names)}")
+        if surplus:
             raise UserTypeError(
-                f"{self.launcher.name} has no parameter for {surplus!r}",
+                f"{self.launcher.name} has no parameter for {surplus[0]}",
                 code="FLY-U219",
                 allowed=", ".join(names),
             )
-        return {**dict(zip(names, args, strict=False)), **kwargs}
+        positional = dict(zip(names, args, strict=False))
+        for name in kwargs:
+            if name in positional:
+                raise UserTypeError(
+                    f"{self.launcher.name} is given two values for {name!r}", code="FLY-U219"
+                )
+        return {**positional, **kwargs}
 
     def _candidates(self, given: Mapping[str, Any]) -> list[Config]:
         configs = self._configs(given) if callable(self._configs) else self._configs
         prune = self._options["prune_configs_by"] or {}
         early = prune.get("early_config_prune")
         chosen = list(configs if early is None else early(configs, given))
+        _check_configs(chosen)
         model, top = prune.get("perf_model"), prune.get("top_k")
         if model is not None:
             chosen.sort(key=lambda config: model(**{**given, **config.all_kwargs()}))
@@ -150,21 +207,9 @@ class Autotuned:
         return self._driver.resolve(self.launcher, values, config.compiler_opts() or None)
 
     def _key(self, given: Mapping[str, Any], call: Call) -> str:
-        names = self._options["key"]
-        parts = [f"target={call.target.name}"]
-        if call.placement is not None:
-            parts.append(f"device={call.placement.info.name}")
-        for name, value in sorted(given.items()):
-            if library_of(value):
-                shape = tuple(value.shape) if names is None or name in names else "any"
-                strides = value.stride() if library_of(value) == "torch" else value.strides
-                pattern = "".join("01"[int(s == 1)] if s in (0, 1) else "s" for s in strides)
-                parts.append(f"{name}={value.dtype}{shape}{pattern}")
-            elif names is not None and name in names:
-                parts.append(f"{name}={value!r}")
-        return ";".join(parts)
+        return key_of(self.launcher, given, call, self._options["key"])
 
-    def _resolve(self, given: dict[str, Any]) -> tuple[Config, str]:
+    def _resolve(self, given: dict[str, Any]) -> Config:
         candidates = self._candidates(given)
         if not candidates:
             raise UserValueError(
@@ -172,33 +217,68 @@ class Autotuned:
             )
         call = self._call(candidates[0], given)
         key = self._key(given, call)
-        forced = settings.AUTOTUNE.get()
-        known = self.results.get(key)
-        if known is None and not forced:
-            for folder in (results_folder(), self._options["artifact"]):
-                if folder is not None and known is None:
-                    known = fetch(Path(folder), self.launcher.name, key)
-            if known is None and self._options["default"] is not None:
-                return self._options["default"](given), key
-        if known is None or known.best not in candidates:
-            known = self._search(candidates, given, call, key)
-        self.results[key] = known
-        return known.best, key
+        found = _among(candidates, self.results.get(key))
+        if found is not None:
+            return found
+        # Of several threads that need the same, one searches.
+        with self._lock:
+            found = _among(candidates, self.results.get(key) or self._kept(call, key))
+            if found is not None:
+                return found
+            default = self._options["default"]
+            if default is not None and not settings.AUTOTUNE.get():
+                chosen: Config = default(given)
+                _check_configs([chosen])
+                return chosen
+            self.results[key] = result = self._search(candidates, given, call, key)
+            best = _among(candidates, result)
+            assert best is not None
+            return best
+
+    def _kept(self, call: Call, key: str) -> Result | None:
+        """Return a result from disk: of this program and these versions, or a shipped one."""
+        if settings.AUTOTUNE.get():
+            return None
+        name, shipped = self.launcher.name, self._options["artifact"]
+        own = fetch(results_folder(), name, key)
+        now = provenance_of(self.launcher, call)
+        if own is None or any(own.provenance.get(k) != v for k, v in now.items()):
+            own = None if shipped is None else fetch(Path(shipped), name, key)
+        if own is not None:
+            self.results[key] = own
+        return own
 
     def _search(
         self, candidates: list[Config], given: dict[str, Any], call: Call, key: str
     ) -> Result:
         measure = self._measure(call)
+        rules = self._rules(candidates, given)
         result = search(
-            candidates,
-            lambda config: self._prepared(config, key, given),
-            given,
-            measure,
-            self.tolerance,
+            candidates, lambda config: self._prepared(config, given), given, measure, rules
         )
-        return store(results_folder(), self.launcher.name, key, self._dated(result, call))
+        return self._store(result, call, key)
 
-    def _measure(self, call: Call) -> Callable[[Callable[[], object]], tuple[float, str]]:
+    def _rules(self, candidates: Sequence[Config], given: Mapping[str, Any]) -> Rules:
+        written: frozenset[str] | None = None
+        if not any(config.pre_hook for config in candidates):
+            written = self._written(candidates, given)
+        return Rules(self.tolerance, self._reference, written)
+
+    def _written(self, candidates: Sequence[Config], given: Mapping[str, Any]) -> Any:
+        """Return which arguments any candidate writes to; None if one may write to others."""
+        cleared = frozenset(self._options["reset_to_zero"])
+        found: frozenset[str] = cleared
+        for config in candidates:
+            try:
+                written = written_by(self.launcher, self._values(config, given), found)
+            except Exception:  # noqa: BLE001 - it will be rejected for that
+                continue
+            if written is None:
+                return None
+            found = written
+        return found
+
+    def _measure(self, call: Call) -> Measure:
         placement = call.placement
         if placement is None:
             raise UserValueError(
@@ -206,48 +286,87 @@ class Autotuned:
                 code="FLY-U474",
                 hint="unset COMPILE_ONLY, or pass default= to choose without trying",
             )
-        own: Callable[[Callable[[], object]], tuple[float, str]] | None
-        own = self._options["do_bench"]
+        own: Measure | None = self._options["do_bench"]
         return own or (lambda run: placement.runtime.measure(run, placement.device))
 
-    def _prepared(self, config: Config, key: str, given: Mapping[str, Any]) -> Candidate:
-        compiled = self._compile(config, key, given)
+    def _prepared(self, config: Config, given: Mapping[str, Any]) -> Candidate:
+        hints = config.compiler_opts() or None
+        compiled = CompiledFunction(self._driver, self.launcher, self._call(config, given), hints)
         spills = sum(info.spills for info in compiled.kernels)
-        return Candidate(config, lambda: self._run(config, key, given), spills)
+        return Candidate(config, self._runner(config, given, compiled), spills)
 
-    def _dated(self, result: Result, call: Call) -> Result:
-        from flydsl.plugins.manager import plugin_manager
+    def _store(self, result: Result, call: Call, key: str) -> Result:
+        dated = Result(result.best, result.trials, provenance_of(self.launcher, call))
+        return store(results_folder(), self.launcher.name, key, dated)
 
-        versions = {
-            record.distribution: record.version
-            for record in plugin_manager().records
-            if record.distribution
-        }
-        device = "" if call.placement is None else call.placement.name
-        provenance = {"target": call.target.name, "device": device, **versions}
-        return Result(result.best, result.trials, provenance)
-
-    def _compile(self, config: Config, key: str, given: Mapping[str, Any]) -> CompiledFunction:
-        found = self._compiled.get((key, config))
-        if found is None:
-            hints = config.compiler_opts() or None
-            call = self._call(config, given)
-            found = CompiledFunction(self._driver, self.launcher, call, hints)
-            self._compiled[key, config] = found
-        return found
-
-    def _run(self, config: Config, key: str, given: Mapping[str, Any]) -> None:
+    def _runner(
+        self,
+        config: Config,
+        given: Mapping[str, Any],
+        compiled: CompiledFunction | None = None,
+    ) -> Callable[[], None]:
+        """Return what launches a configuration with these arguments."""
         values = self._values(config, given)
-        if config.pre_hook is not None:
-            config.pre_hook(values)
-        for name in self._options["reset_to_zero"]:
-            tensor = values[name]
-            if library_of(tensor) == "torch":
-                tensor.zero_()
+        hints = config.compiler_opts()
+        if compiled is None and hints:
+            call = self._driver.resolve(self.launcher, values, hints)
+            compiled = CompiledFunction(self._driver, self.launcher, call, hints)
+        cleared = [
+            tensor
+            for name, tensor in tensors_in(values)
+            if name.partition(".")[0] in self._options["reset_to_zero"]
+        ]
+
+        def run() -> None:
+            if config.pre_hook is not None:
+                config.pre_hook(values)
+            for tensor in cleared:
+                clear(tensor)
+            if compiled is not None:
+                compiled(*values.values())
             else:
-                tensor[...] = 0
-        compiled = self._compile(config, key, given)
-        compiled(*values.values())
+                self.launcher(**values)
+
+        return run
+
+
+def _among(candidates: Sequence[Config], result: Result | None) -> Config | None:
+    """Return the candidate that won; what was read from a file lacks its hook."""
+    if result is None:
+        return None
+    return next((config for config in candidates if config == result.best), None)
+
+
+def _check_configs(configs: Sequence[object]) -> None:
+    """Refuse what is no configuration."""
+    for item in configs:
+        if not isinstance(item, Config):
+            raise UserTypeError(
+                "autotune chooses among configurations",
+                code="FLY-U470",
+                value=item,
+                allowed="Config objects, as Config(block=64)",
+            )
+
+
+def _check_pruning(prune: Mapping[str, Any]) -> None:
+    """Refuse unknown ways of pruning and numbers of candidates that are none."""
+    for name in prune:
+        if name not in _PRUNING:
+            raise UserValueError(
+                f"there is no way of pruning called {name!r}",
+                code="FLY-U476",
+                value=name,
+                allowed=", ".join(_PRUNING),
+            )
+    top = prune.get("top_k")
+    if top is not None and (type(top) is not int or top < 1):
+        raise UserValueError(
+            "top_k is how many configurations are left",
+            code="FLY-U476",
+            value=top,
+            allowed="1 or more",
+        )
 
 
 def _check_names(launcher: JitFunction, what: str, names: Sequence[str]) -> None:
@@ -283,43 +402,38 @@ def autotune(
     reset_to_zero: Sequence[str] = (),
     default: Callable[[Mapping[str, Any]], Config] | None = None,
     artifact: str | Path | None = None,
-    do_bench: Callable[[Callable[[], object]], tuple[float, str]] | None = None,
+    do_bench: Measure | None = None,
     tolerance: float | None = None,
 ) -> Callable[[JitFunction], Autotuned]:
     """Choose among configurations of a launcher; put this above ``@flyc.jit``.
 
-    The order: ``FLYDSL_AUTOTUNE=1`` searches again; what this process found; what was kept on disk
-    for the same target, device and kinds of arguments; the shipped table; `default`; a search. In a
-    search every candidate is compiled (one that spills is left out if another does not), run once
-    and compared with the first one that ran, and only then measured. Tensors hold afterwards what
-    they held before.
+    The order: what this process found; unless ``FLYDSL_AUTOTUNE=1`` asks for a search, what was
+    kept on disk for the same program, versions, target, device and kinds of arguments, the shipped
+    table, and `default`; a search. In a search every candidate is compiled (one that spills is left
+    out if another does not), run once and compared with the reference or the first one that ran,
+    and only then measured. Tensors hold afterwards what they held before.
 
     Args:
         configs: The candidates, or a function of the arguments by name that returns them.
         key: Names of the arguments whose shape (tensors) or value decides which results hold; None
-            takes the shapes of all tensors. Types and stride patterns always count.
+            takes the shapes of all tensors. Types, alignments, stride patterns and the compile-time
+            values that calls give always count.
         prune_configs_by: ``early_config_prune(configs, arguments)``, and
             ``perf_model(**arguments)`` with ``top_k``.
         reset_to_zero: Tensor arguments to clear before every run.
         default: Chooses without a search.
         artifact: Folder of results to ship with a package.
-        do_bench: Measures a run, instead of the device runtime.
+        do_bench: Measures a run, instead of the device runtime: returns a number, or one and its
+            unit.
         tolerance: Relative error by which floating-point results may differ.
 
     Raises:
         UserTypeError: The decorated object is no launcher, or a candidate no `Config`.
         UserValueError: There are no candidates, or `key` or `reset_to_zero` names no parameter.
     """
-    items: Sequence[object] = () if callable(configs) else configs
-    wrong = [item for item in items if not isinstance(item, Config)]
-    if wrong:
-        with at_user_line():
-            raise UserTypeError(
-                "autotune chooses among configurations",
-                code="FLY-U470",
-                value=wrong[0],
-                allowed="Config objects, as Config(block=64)",
-            )
+    with at_user_line():
+        _check_configs(() if callable(configs) else configs)
+        _check_pruning(prune_configs_by or {})
 
     def decorate(launcher: JitFunction) -> Autotuned:
         if not isinstance(launcher, JitFunction):

@@ -8,20 +8,24 @@ one run; those are compared here.
 from __future__ import annotations
 
 import importlib
+import pickle
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, Self
 
+from flydsl.autotune.comparing import differences
 from flydsl.autotune.configs import Config
-from flydsl.autotune.memory import Snapshot, differences
+from flydsl.autotune.memory import Snapshot, on_host
 from flydsl.autotune.results import Result, Trial
+from flydsl.autotune.searching import Check, cost_of, reason
 from flydsl.autotune.tuner import Autotuned
-from flydsl.errors import FlyDSLError, TargetError, UserTypeError
+from flydsl.errors import TargetError, UserRuntimeError, UserTypeError
 
-__all__ = ["Task", "named", "search_on", "workers"]
+__all__ = ["Task", "Workers", "named", "search_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +37,46 @@ class Task:
         problems: ``"module:name"`` of a function without parameters that returns a sequence of
             argument tuples, the same ones in every process.
         problem: Index of the problem.
-        config: `Config.to_dict` of the candidate.
+        config: `Config.to_dict` of the candidate; None for the launcher's reference.
     """
 
     tuned: str
     problems: str
     problem: int
-    config: dict[str, Any]
+    config: dict[str, Any] | None
 
     def __call__(self) -> dict[str, Any]:
-        """Try the candidate: return its cost, or why it is rejected."""
-        tuned, config = named(self.tuned), Config.from_dict(self.config)
+        """Try the candidate: return its cost and results, or why it is rejected."""
+        tuned = named(self.tuned)
         arguments = tuple(list(named(self.problems)())[self.problem])
         try:
-            return _tried(tuned, config, arguments)
-        except FlyDSLError as error:
-            return {"rejected": f"fails: {error.message}"}
+            if self.config is None:
+                return {"contents": _packed(tuned.expected(arguments))}
+            return _tried(tuned, _candidate(tuned, self.config, arguments), arguments)
+        except Exception as error:  # noqa: BLE001 - of the program, its hooks, or the measurement
+            return {"rejected": f"fails: {reason(error)}"}
+
+
+def _candidate(tuned: Autotuned, content: Mapping[str, Any], arguments: tuple[Any, ...]) -> Config:
+    """Return the launcher's own configuration, which has a hook that no description has."""
+    described = Config.from_dict(content)
+    return next((c for c in tuned.candidates(arguments) if c == described), described)
 
 
 def _tried(tuned: Autotuned, config: Config, arguments: tuple[Any, ...]) -> dict[str, Any]:
-    candidate, given, measure = tuned.candidate(config, arguments)
-    before = Snapshot(given)
-    candidate.run()
-    contents = before.contents()
+    candidate, given, measure, rules = tuned.candidate(config, arguments)
+    before = Snapshot(given, rules.written)
+    check = Check(before, given, replace(rules, reference=None))
+    check.wrong(candidate)
     before.restore()
-    value, unit = measure(candidate.run)
+    value, unit = cost_of(measure(candidate.run))
+    contents = _packed(check.wanted or {})
     return {"value": value, "unit": unit, "spills": candidate.spills, "contents": contents}
+
+
+def _packed(contents: Mapping[str, Any]) -> bytes:
+    """Return contents as bytes: libraries share memory that ends with the process that made it."""
+    return pickle.dumps(on_host(contents), protocol=5)
 
 
 def named(text: str) -> Any:
@@ -81,8 +99,8 @@ def named(text: str) -> Any:
     return found
 
 
-def workers(count: int, scheduler: str = "") -> Executor:
-    """Return what runs tasks.
+class Workers:
+    """Runs tasks, each of which may end the process that it runs in.
 
     Args:
         count: Processes of this machine.
@@ -91,24 +109,67 @@ def workers(count: int, scheduler: str = "") -> Executor:
     Raises:
         TargetError: Dask is not installed, or does not answer.
     """
-    if not scheduler:
+
+    def __init__(self, count: int, scheduler: str = "") -> None:
+        self._count = count
+        self._client = _client(scheduler) if scheduler else None
+        self._executor = self._open(count)
+
+    def _open(self, count: int) -> Executor:
+        if self._client is not None:
+            executor: Executor = self._client.get_executor()
+            return executor
         # Not forked: a child must not inherit a loaded compiler or driver.
         return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+
+    def answers(self, tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
+        """Yield what tasks answer, in order; those whose process ends are rejected."""
+        running = deque(self._executor.submit(task) for task in tasks)
+        for task in tasks:
+            try:
+                answer = running.popleft().result()
+            except BrokenExecutor:
+                # It or one that ran at the same time; so are all that were to follow.
+                answer = self._alone(task)
+                self._executor = self._open(self._count)
+                left = tasks[len(tasks) - len(running) :]
+                running = deque(self._executor.submit(one) for one in left)
+            except Exception as error:  # noqa: BLE001 - the cluster's, which tries it on several workers
+                answer = {"rejected": f"fails: {reason(error)}"}
+            yield answer
+
+    def _alone(self, task: Task) -> dict[str, Any]:
+        with self._open(1) as executor:
+            try:
+                answer: dict[str, Any] = executor.submit(task).result()
+            except BrokenExecutor:
+                return {"rejected": "fails: ends the process"}
+            return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._executor.shutdown()
+        if self._client is not None:
+            self._client.close()
+
+
+def _client(scheduler: str) -> Any:
     try:
         distributed: Any = importlib.import_module("distributed")
-        executor: Executor = distributed.Client(scheduler, timeout="20s").get_executor()
-    except (ImportError, OSError) as error:
+        return distributed.Client(scheduler, timeout="20s")
+    except (ImportError, OSError, ValueError) as error:
         raise TargetError(
             "the Dask scheduler cannot be used",
             code="FLY-T475",
             value=f"{scheduler}: {error}",
             hint="pip install distributed, and check the address",
         ) from error
-    return executor
 
 
 def search_on(
-    executor: Executor,
+    workers: Workers,
     tasks: Sequence[Task],
     tolerance: float | None,
     progress: Callable[[Trial], None] = lambda _: None,
@@ -116,26 +177,49 @@ def search_on(
     """Run the tasks of one problem and return the outcome; None if no candidate runs.
 
     Args:
-        executor: What runs them.
-        tasks: One a candidate; the first that runs gives the results to agree with.
-        tolerance: See `flydsl.autotune.memory.differences`.
+        workers: What runs them.
+        tasks: One a candidate; the first that runs gives the results to agree with, if the first
+            task is not that of the reference.
+        tolerance: See `flydsl.autotune.comparing.differences`.
         progress: Called with every trial.
+
+    Raises:
+        UserRuntimeError: The reference fails.
     """
-    answers = [future.result() for future in [executor.submit(task) for task in tasks]]
     wanted: dict[str, Any] | None = None
     trials = []
-    spill_free = any(answer.get("spills") == 0 for answer in answers)
-    for task, answer in zip(tasks, answers, strict=True):
-        config = Config.from_dict(task.config)
+    for task, answer in zip(tasks, workers.answers(tasks), strict=True):
         rejected = str(answer.get("rejected", ""))
-        spills = int(answer.get("spills", 0))
-        if not rejected and spills and spill_free:
-            rejected = "spills registers"
+        found = {} if rejected else pickle.loads(answer["contents"])  # noqa: S301 - our own
+        if task.config is None:
+            if rejected:
+                raise UserRuntimeError(f"the reference {rejected}", code="FLY-U472")
+            wanted = found
+            continue
+        config, spills = Config.from_dict(task.config), int(answer.get("spills", 0))
         if not rejected:
-            wrong = "" if wanted is None else differences(answer["contents"], wanted, tolerance)
-            wanted = answer["contents"] if wanted is None else wanted
+            wrong = "" if wanted is None else _wrong(found, wanted, tolerance)
+            wanted = found if wanted is None else wanted
             rejected = f"wrong results: {wrong}" if wrong else ""
         value = None if rejected else float(answer["value"])
         trials.append(Trial(config, value, str(answer.get("unit", "")), rejected, spills))
-        progress(trials[-1])
+    if any(not trial.rejected and not trial.spills for trial in trials):
+        trials = [
+            replace(trial, value=None, rejected="spills registers")
+            if trial.spills and not trial.rejected
+            else trial
+            for trial in trials
+        ]
+    for trial in trials:
+        progress(trial)
     return Result.of(trials)
+
+
+def _wrong(found: Mapping[str, Any], wanted: Mapping[str, Any], tolerance: float | None) -> str:
+    """Return what is wrong with the results of a candidate; empty if nothing is."""
+    missing, more = wanted.keys() - found.keys(), found.keys() - wanted.keys()
+    if missing:
+        return f"{min(missing)} is not written"
+    if more:
+        return f"{min(more)} is written"
+    return differences(found, wanted, tolerance)

@@ -40,7 +40,7 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Search, print and keep the results."""
     from flydsl.autotune import Autotuned
-    from flydsl.autotune.workers import Task, named, search_on, workers
+    from flydsl.autotune.workers import Task, Workers, named, search_on
 
     tuned, problems = named(args.launcher), list(named(args.problems)())
     if not isinstance(tuned, Autotuned):
@@ -48,14 +48,16 @@ def run(args: argparse.Namespace) -> int:
             f"{args.launcher} is not decorated with @autotune", code="FLY-U475", value=tuned
         )
     status = 0
-    with workers(max(1, args.workers), args.scheduler) as executor:
+    with Workers(max(1, args.workers), args.scheduler) as workers:
         for index, arguments in enumerate(problems):
             configs = tuned.candidates(tuple(arguments))
+            tried = [config.to_dict() for config in configs]
             tasks = [
-                Task(args.launcher, args.problems, index, config.to_dict()) for config in configs
+                Task(args.launcher, args.problems, index, content)
+                for content in ([None, *tried] if tuned.has_reference else tried)
             ]
-            print(f"problem {index}: {len(tasks)} configurations")
-            result = search_on(executor, tasks, tuned.tolerance, _print)
+            print(f"problem {index}: {len(tried)} configurations")
+            result = search_on(workers, tasks, tuned.tolerance, _print)
             if result is None:
                 print("  none runs")
                 status = 1

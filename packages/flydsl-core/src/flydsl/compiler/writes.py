@@ -1,4 +1,4 @@
-"""Checks which tensor parameters of a launcher its kernels write to."""
+"""Which tensor parameters of a launcher its kernels write to."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from flydsl.compiler.dumps import Dumper
 from flydsl.compiler.lowering import Lowering
 from flydsl.compiler.timing import Recorder
 from flydsl.config import CompileOptions
+from flydsl.errors import FlyDSLError, UserValueError
 from flydsl.targets import neutral_stages
 
 if TYPE_CHECKING:
     from flydsl.frontend import JitFunction
 
-__all__ = ["check_writes"]
+__all__ = ["check_writes", "written_by"]
 
 
 def check_writes(function: JitFunction, values: dict[str, Any], allowed: Collection[str]) -> None:
@@ -49,3 +50,33 @@ def check_writes(function: JitFunction, values: dict[str, Any], allowed: Collect
     )
     for stage in neutral_stages():
         lowering.run(stage)
+
+
+def written_by(
+    function: JitFunction, values: dict[str, Any], known: Collection[str] = ()
+) -> frozenset[str] | None:
+    """Return the names of the tensor parameters that the kernels of a call write to.
+
+    Args:
+        function: The launcher.
+        values: Its arguments by name.
+        known: Names to add: with all of them the launcher is traced once, else once more for each.
+
+    Returns:
+        The names; None if that cannot be told, as of pointers and of tensors in structs.
+    """
+    specs = Driver().resolve(function, values).specs.values()
+    if any(spec.parts or spec.ir_type.startswith("!fly.ptr") for spec in specs):
+        return None
+    written = set(known)
+    while True:
+        try:
+            check_writes(function, values, written)
+        except UserValueError as error:
+            if error.code != "FLY-U341" or error.value in (None, *written):
+                return None
+            written.add(str(error.value))
+        except FlyDSLError:
+            return None
+        else:
+            return frozenset(written)

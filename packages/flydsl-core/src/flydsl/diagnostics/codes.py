@@ -202,7 +202,9 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U473": "an argument is given by the call and by its configuration",
         "FLY-U474": "configurations are to be tried although nothing may be launched",
         "FLY-U475": "an object that is named on the command line does not exist or is another one",
-        "FLY-U476": "autotune is given the name of a parameter that the launcher does not have",
+        "FLY-U476": "autotune is given the name of a parameter that the launcher does not have, or "
+        "a way of pruning that does not exist",
+        "FLY-U477": "the measurement of a tuned launcher is no cost",
         "FLY-T475": "the Dask scheduler for tuning cannot be used",
         "FLY-U480": "a parameter of a compiled launcher cannot be described outside its program",
         "FLY-U481": "a file is no compiled launcher of this version",

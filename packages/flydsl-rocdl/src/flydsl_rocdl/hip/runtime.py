@@ -25,7 +25,8 @@ _NO_DEVICE = 100  # hipErrorNoDevice
 _CAPTURE_RELAXED = 2  # hipStreamCaptureModeRelaxed
 _TO_DEVICE, _TO_HOST = 1, 2  # hipMemcpyKind
 _PROPERTIES_BYTES, _ARCH_NAME_OFFSET = 1472, 1160
-"""Size of ``hipDeviceProp_tR0600`` and where its `gcnArchName` (256 characters) is."""
+"""Size of ``hipDeviceProp_tR0600``, which begins with its `name`, and where its `gcnArchName` is;
+both are of 256 characters."""
 
 
 class HipCode:
@@ -213,9 +214,20 @@ class HipRuntime:
         Raises:
             TargetError: The device does not exist.
         """
+        return self._property(device, _ARCH_NAME_OFFSET)
+
+    def device_model(self, device: int) -> str:
+        """Return what its maker calls a GPU: models of one architecture differ in size.
+
+        Raises:
+            TargetError: The device does not exist.
+        """
+        return self._property(device, 0)
+
+    def _property(self, device: int, offset: int) -> str:
         properties = ctypes.create_string_buffer(_PROPERTIES_BYTES)
         self.library.call("hipGetDevicePropertiesR0600", properties, device)
-        return properties.raw[_ARCH_NAME_OFFSET:].split(b"\0", 1)[0].decode(errors="replace")
+        return properties.raw[offset:].split(b"\0", 1)[0].decode(errors="replace")
 
     @contextmanager
     def on(self, device: int) -> Iterator[None]:

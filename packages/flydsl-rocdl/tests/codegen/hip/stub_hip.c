@@ -118,6 +118,7 @@ hipError_t hipGetDevicePropertiesR0600(void *p, int d) {
   CALL;
   if (d < 0 || d >= devices) return fails(kInvalidDevice);
   memset(p, 0, 1472);
+  strcpy((char *)p, "AMD Stand-in");
   strcpy((char *)p + 1160, arch[d]);
   return 0;
 }

@@ -36,6 +36,12 @@ def test_devices_are_those_that_hip_reports(runtime, stub):
     assert runtime.problem() == ""
 
 
+def test_the_model_is_what_hip_calls_the_device(runtime, stub):
+    assert runtime.device_model(0) == "AMD Stand-in"
+    with pytest.raises(TargetError):
+        runtime.device_model(1)
+
+
 def test_no_device_is_not_an_error(runtime, stub):
     stub.devices()
     assert runtime.device_count() == 0

@@ -197,6 +197,11 @@ class TensorArgument:
         self._key = None
 
     @property
+    def tensor(self) -> Any:
+        """The tensor that was wrapped."""
+        return self.keep[1] if isinstance(self.keep, tuple) else self.keep
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What distinguishes specialisations: everything but the dynamic values."""
         if self._key is None:

@@ -1,0 +1,77 @@
+"""Which calls of a tuned launcher share a result."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flydsl.autotune.memory import shape_of, tensors_in
+from flydsl.frontend.contents import content_of
+from flydsl.plugins.manager import plugin_manager
+
+if TYPE_CHECKING:
+    from flydsl.compiler.driver import Call
+    from flydsl.frontend import JitFunction
+    from flydsl.plugins.payloads import ArgSpec
+
+__all__ = ["key_of", "provenance_of"]
+
+
+def key_of(
+    launcher: JitFunction, given: Mapping[str, Any], call: Call, names: Collection[str] | None
+) -> str:
+    """Return text that is equal, in any process, for calls that share a result.
+
+    Args:
+        launcher: The launcher.
+        given: The arguments that the caller gave, by name.
+        call: The call, resolved for one of the candidates.
+        names: Names of the arguments whose extents or values count; None stands for all tensors.
+    """
+    parts = [launcher.qualname, f"target={call.target.name}", f"device={_device(call)}"]
+    parts += [f"{name}:{_kind(call.specs[name])}" for name in sorted(given)]
+    for name, tensor in tensors_in(given):
+        if names is None or name.partition(".")[0] in names:
+            parts.append(f"{name}.shape={shape_of(tensor)}")
+    for name in sorted(set(names or ()) & given.keys()):
+        if call.specs[name].ir_type and not call.specs[name].devices:
+            parts.append(f"{name}={given[name]!r}")
+    return ";".join(parts)
+
+
+def _device(call: Call) -> str:
+    if call.placement is None:
+        return ""
+    runtime, name = call.placement.runtime, call.placement.info.name
+    # Devices of one architecture differ in size. Runtimes need not tell.
+    model = getattr(runtime, "device_model", None)
+    return name if model is None else f"{name} {model(call.placement.device)}"
+
+
+def _kind(spec: ArgSpec) -> str:
+    """Return what a kernel is compiled for: type and layout, or the value."""
+    if spec.parts:
+        return ",".join(f"{name}:{_kind(part)}" for name, part in spec.parts)
+    return content_of(spec.static).digest if not spec.ir_type else _text(spec.key)
+
+
+def _text(key: Hashable) -> str:
+    if isinstance(key, tuple):
+        return " ".join(str(part) for part in key)
+    return str(key)
+
+
+def provenance_of(launcher: JitFunction, call: Call) -> dict[str, str]:
+    """Return where a result comes from: device, versions, and a hash of the program."""
+    versions = {
+        record.distribution: record.version
+        for record in plugin_manager().records
+        if record.distribution
+    }
+    dependencies = launcher.dependencies()
+    return {
+        "target": call.target.name,
+        "device": _device(call),
+        "program": dependencies.digest if dependencies.portable else "",
+        **versions,
+    }
