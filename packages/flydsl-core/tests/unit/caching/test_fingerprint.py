@@ -263,9 +263,7 @@ class TestListing:
         assert self.scans == 0
         assert not list(fingerprint.disk_cache().root.glob("locks"))
 
-    def test_a_program_folder_that_is_added_later_costs_no_listing(
-        self, tmp_path, monkeypatch
-    ):
+    def test_a_program_folder_that_is_added_later_costs_no_listing(self, tmp_path, monkeypatch):
         before = now()
         (tmp_path / "scripts").mkdir()
         new_process()
