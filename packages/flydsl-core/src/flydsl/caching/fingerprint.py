@@ -17,6 +17,7 @@ from __future__ import annotations
 import array
 import contextlib
 import hashlib
+import itertools
 import json
 import marshal
 import os
@@ -131,6 +132,10 @@ class _Seen:
     def _distributions(self, path: tuple[str, ...]) -> list[bytes]:
         """Return what is installed in each folder of a search path."""
         new = tuple(folder for folder in path if folder not in self._installed)
+        if new and self._installed:
+            # Added by a program, usually without distributions: not worth an entry on disk.
+            self._installed |= dict.fromkeys(itertools.filterfalse(_distributions, new), b"")
+            new = tuple(folder for folder in new if folder not in self._installed)
         if new:
             search = _search(new)
             for part, status, watched in zip(*search, strict=True):

@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -74,13 +75,14 @@ class Dependencies:
     def __init__(
         self,
         entries: tuple[Dependency, ...],
-        checks: tuple[Check, ...],
+        checks: tuple[Iterable[Check], ...],
         functions: Mapping[int, FunctionState] = MappingProxyType({}),
         reached: tuple[Reached, ...] = (),
         digest: str = "",
     ) -> None:
         self.entries = entries
         self.reached = reached
+        # In parts: a part may make its checks when they are first needed.
         self._checks = checks
         self._functions = functions
         self._digest = digest
@@ -91,7 +93,7 @@ class Dependencies:
     def of(cls, scan: Scan) -> Dependencies:
         """Return what a scan has found."""
         scan.finish()
-        return cls(tuple(scan.entries.values()), tuple(scan.checks), scan.functions)
+        return cls(tuple(scan.entries.values()), (tuple(scan.checks),), scan.functions)
 
     @property
     def portable(self) -> bool:
@@ -109,7 +111,7 @@ class Dependencies:
     def unchanged(self) -> bool:
         """Return whether every place still holds what it held when this was collected."""
         if self._watch is None:
-            self._watch = Watch(self._checks, self._functions.values())
+            self._watch = Watch(chain.from_iterable(self._checks), self._functions.values())
         return self._watch.holds()
 
     def extended(self, functions: Iterable[types.FunctionType]) -> Dependencies:
@@ -128,7 +130,7 @@ class Dependencies:
             Reached(function.__module__, function.__qualname__, scan.digest, scan.portable)
             for function, scan in zip(found, scans, strict=True)
         )
-        checks = self._checks + tuple(check for scan in scans for check in scan._checks)
+        checks = self._checks + tuple(part for scan in scans for part in scan._checks)
         reached += self.reached
         return Dependencies(self.entries, checks, known, reached, self._digest)
 

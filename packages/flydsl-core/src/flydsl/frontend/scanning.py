@@ -274,7 +274,8 @@ class Scan:
                 entry, place = f"{path}/member:{number}:{name}", Place("member", kind, name)
                 inner = inner_of(member)
                 if isinstance(inner, types.FunctionType) and rewritable(inner):
-                    self._method(entry, place, member, inner)
+                    # The same code does something else as a class method than as a static one.
+                    self._method(f"{entry}:{type(member).__qualname__}", place, member, inner)
                     continue
                 if isinstance(inner, types.FunctionType):
                     self.steps.append(Step(place, member, "foreign"))

@@ -185,6 +185,8 @@ EDITS = {
     "static method": lambda p: setattr(p.Plan, "fixed", staticmethod(lambda x: x)),
     "class method": lambda p: setattr(p.Plan, "made", classmethod(max)),
     "method": lambda p: setattr(p.Plan, "grid", max),
+    "kind of a method": lambda p: setattr(p.Plan, "made", staticmethod(p.Plan.made.__func__)),
+    "method that is read": lambda p: setattr(p.Plan, "grid", property(p.Plan.grid)),
     "code of a method": lambda p: set_code(p.Plan.grid),
     "generated method": lambda p: setattr(p.Plan, "__init__", max),
     "class attribute": lambda p: setattr(p.Base, "shared", 8),
@@ -238,6 +240,14 @@ def test_what_has_changed_is_scanned(program, edit):
     # Where the scan counts nothing of it, it may be recalled; never the other way round.
     assert not (check(program.root) and changed)
     check(program.root)
+
+
+@pytest.mark.parametrize("edit", ["kind of a method", "method that is read"])
+def test_what_a_method_is_counts(program, edit):
+    before = collect_dependencies(program.root).digest
+    EDITS[edit](program)
+    assert collect_dependencies(program.root).digest != before
+    assert not check(program.root)
 
 
 @pytest.mark.parametrize("edit", UNUSED)
