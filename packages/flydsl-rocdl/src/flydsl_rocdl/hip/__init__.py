@@ -1,11 +1,14 @@
 """The HIP device runtime: AMD GPUs through ``libamdhip64``, loaded when a GPU is first used.
 
-* `search`: where the library can be; `library`: the functions taken from it and their errors.
+* `core`: the library, its errors, modules and launches: all that the first call of a process needs
+  if the cache has its code.
 * `trampoline`: the native launch function between host stubs and HIP.
+* `search`: where the library can be; `functions`: those taken from it; `refusals`: launches that
+  never reach it.
 * `runtime`: `HipRuntime`, which implements `flydsl.runtime.DeviceRuntime`.
 * `streams`: streams, events and graphs; `timing`; `peers`: memory of other GPUs and processes.
 
-A HIP function that is missing here: declare it in `library.FUNCTIONS`, call it with
+A HIP function that is missing here: declare it in `functions.FUNCTIONS`, call it with
 `HipLibrary.call`.
 """
 

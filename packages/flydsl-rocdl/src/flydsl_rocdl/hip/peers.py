@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from flydsl.errors import TargetError, UserError
-from flydsl_rocdl.hip.library import IpcMemHandle
+from flydsl_rocdl.hip.functions import IpcMemHandle
 from flydsl_rocdl.hip.runtime import HipRuntime
 
 __all__ = ["IPC_HANDLE_BYTES", "close_shared", "enable_peer_access", "export_shared", "open_shared"]

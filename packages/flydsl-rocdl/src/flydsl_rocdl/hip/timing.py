@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from flydsl_rocdl.hip.library import HipLibrary
+from flydsl_rocdl.hip.core import HipLibrary
 
 __all__ = ["median_milliseconds"]
 

@@ -13,7 +13,7 @@ import ctypes
 
 from flydsl.codegen.ir_text import IrText
 from flydsl.runtime.abi import ABI_VERSION, FlyLaunch
-from flydsl_rocdl.hip.records import (
+from flydsl_rocdl.hip.core import (
     BAD_ABI,
     BAD_BLOCK,
     BAD_CLUSTER,

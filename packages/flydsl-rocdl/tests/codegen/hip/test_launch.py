@@ -12,7 +12,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.errors import TargetError, UserError
 from flydsl.runtime.abi import ABI_VERSION, FlyLaunch
-from flydsl_rocdl.hip.records import HipKernel
+from flydsl_rocdl.hip.core import HipKernel
 
 
 @flyc.kernel
