@@ -110,6 +110,7 @@ _HEADER_BYTES = 16
 """Of a Python object: its reference count and its type."""
 _LOOKED_WORDS = 24
 """Of a tensor's structure, which is as long and ends with its flags."""
+_MOST_DRAWS = 16
 
 
 @functools.cache
@@ -125,25 +126,30 @@ def negation_flag(torch: Any) -> tuple[int, int, int] | None:
         The offset in a tensor object of the address of its structure, the offset in there of a word
         of flags, and the flag; None if that is not found.
     """
+    # A bit of an address can tell the same by chance, but not again with tensors elsewhere.
+    kept: list[Any] = []
+    offsets: set[int | None] = set()
+    found = dict.fromkeys(range(_LOOKED_WORDS), -1)
     try:
-        plain, negated = _samples(torch)
-        samples = [*plain, *negated]
-        offsets = [_structure_offset(tensor) for tensor in samples]
-        if None in offsets or len(set(offsets)) != 1:
-            return None
-        found = []
-        for word in range(_LOOKED_WORDS):
-            flags = _common(_word(t._cdata, word) for t in negated)
-            for tensor in plain:
-                flags &= ~_word(tensor._cdata, word)
-            if flags:
-                found.append((word, flags))
+        for drawn in range(_MOST_DRAWS):
+            plain, negated = _samples(torch)
+            kept += [plain, negated]
+            offsets |= {_structure_offset(tensor) for tensor in (*plain, *negated)}
+            for word in list(found):
+                found[word] &= _common(_word(t._cdata, word) for t in negated)
+                for tensor in plain:
+                    found[word] &= ~_word(tensor._cdata, word)
+                if not found[word]:
+                    del found[word]
+            if len(found) == 1 and drawn > 0:
+                break
     except (AttributeError, RuntimeError, TypeError):  # a version of torch without one of these
         return None
-    if len(found) != 1 or found[0][1].bit_count() != 1:
+    (offset, *others), flags = offsets, list(found.items())
+    if offset is None or others or len(flags) != 1 or flags[0][1].bit_count() != 1:
         return None
-    ((word, flag),) = found
-    return int(offsets[0] or 0), 8 * word, flag
+    ((word, flag),) = flags
+    return offset, 8 * word, flag
 
 
 def _samples(torch: Any) -> tuple[list[Any], list[Any]]:

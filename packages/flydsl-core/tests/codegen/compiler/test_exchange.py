@@ -27,6 +27,21 @@ def test_the_flag_of_negated_views_is_the_one_that_torch_asks():
         assert bool(flags & flag) is x.is_neg()
 
 
+def test_the_flag_is_found_wherever_tensors_are():
+    """Bits of addresses must not be taken for it, nor hide it."""
+    draw = random.Random(11)
+    others = []
+    found = set()
+    for _ in range(400):
+        found.add(negation_flag.__wrapped__(torch))
+        others += [torch.ones(draw.randrange(1, 99)) for _ in range(draw.randrange(6))]
+        others += [torch._neg_view(torch.ones(3)) for _ in range(draw.randrange(3))]
+        draw.shuffle(others)
+        del others[200:]
+    assert found == {negation_flag(torch)}
+    assert None not in found
+
+
 def test_an_unknown_torch_has_no_flag():
     class Unknown:
         def __getattr__(self, name):
