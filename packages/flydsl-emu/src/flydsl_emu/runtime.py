@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from flydsl.errors import TargetError, UserError, UserTypeError
+from flydsl.locking import ProcessLock
 from flydsl.plugins import plugin_manager
 from flydsl.plugins.payloads import CodeObject, TargetSpec
 from flydsl.runtime import open_runtime
@@ -73,14 +74,14 @@ class EmulatorRuntime:
     def __init__(self) -> None:
         self._kernels: dict[int, LoadedKernel] = {}
         self._next = 1
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._errors = threading.local()
         self._owned: dict[int, tuple[Any, Allocation]] = {}
         self._shared: list[Allocation] = []
         self._streams = Streams()
         self._launches = 0
         # A device runs one launch at a time; devices run side by side, in threads of the caller.
-        self._devices: dict[int, threading.RLock] = {}
+        self._devices: dict[int, ProcessLock] = {}
         # The callback object must outlive every stub that was given its address.
         self._callback = LAUNCH_FUNCTION(self._launch)
 
@@ -186,9 +187,9 @@ class EmulatorRuntime:
             self._run_on_device(launch, kernel)
             self._launches += 1
 
-    def _device(self, device: int) -> threading.RLock:
+    def _device(self, device: int) -> ProcessLock:
         with self._lock:
-            return self._devices.setdefault(device, threading.RLock())
+            return self._devices.setdefault(device, ProcessLock())
 
     def _run_on_device(self, launch: FlyLaunch, kernel: LoadedKernel) -> None:
         geometry = _geometry(launch, kernel)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from flydsl.errors import UserError
+from flydsl.locking import ProcessLock
 from flydsl.runtime.abi import FlyExtent, FlyLaunch
 
 __all__ = ["Event", "Graph", "Streams"]
@@ -121,7 +122,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._devices: dict[int, int] = {}
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._next = 1
         self._current = threading.local()
         self._captures: dict[int, Graph] = {}

@@ -74,6 +74,8 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._messages,
+            # Buffers have locks, which a process that is forked during an exchange finds taken.
+            bufsize=0,
         )
         self._owner = os.getpid()
         self._send({"options": [list(pair) for pair in options]})
@@ -91,10 +93,11 @@ class Child:
         body = marshal.dumps(message)
         stream = self._process.stdin
         assert stream is not None
+        left = memoryview(struct.pack("<Q", len(body)) + body)
         # If the child is gone, reading the answer says so.
         with contextlib.suppress(BrokenPipeError, ValueError):
-            stream.write(struct.pack("<Q", len(body)) + body)
-            stream.flush()
+            while left:
+                left = left[stream.write(left) :]
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a request that has no answer."""
@@ -103,17 +106,27 @@ class Child:
     def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """Send a request and return its answer, or None if the child died instead."""
         self._send(message)
-        stream = self._process.stdout
-        assert stream is not None
-        head = stream.read(8)
-        if len(head) < 8:
+        head = self._read(8)
+        if head is None:
             return None
         (size,) = struct.unpack("<Q", head)
-        body = stream.read(size)
-        if len(body) < size:
+        body = self._read(size)
+        if body is None:
             return None
         answer: dict[str, Any] = marshal.loads(body)
         return answer
+
+    def _read(self, size: int) -> bytearray | None:
+        """Return so many bytes of the child's output, or None if it ends before."""
+        stream: Any = self._process.stdout
+        data = bytearray(size)
+        left = memoryview(data)
+        while left:
+            count = stream.readinto(left)
+            if not count:
+                return None
+            left = left[count:]
+        return data
 
     def obituary(self) -> tuple[int, str]:
         """Return the exit status (negative: signal number) and what a dead child printed."""

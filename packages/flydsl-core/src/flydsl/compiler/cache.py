@@ -8,11 +8,11 @@ loaded on a device.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flydsl.compiler.dispatch import Live
+from flydsl.locking import ProcessLock
 
 if TYPE_CHECKING:
     from flydsl.compiler.artifact import Artifact, CompileKey
@@ -34,7 +34,7 @@ class FunctionCache:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = ProcessLock()
         self.live = Live()
         self.front: Callable[..., object] | None = None
         self.hints: Mapping[str, object] = {}

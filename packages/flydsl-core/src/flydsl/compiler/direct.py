@@ -11,7 +11,6 @@ import array
 import ctypes
 import platform
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from flydsl.compiler.direct_plan import ENTRY, PLAN_START, SHORT_TICKS, TYPE_OFF
 from flydsl.compiler.direct_template import Template, make_template
 from flydsl.compiler.dispatch import MISS
 from flydsl.errors import FlyDSLError
+from flydsl.locking import ProcessLock
 
 if TYPE_CHECKING:
     from flydsl.plugins.payloads import ArgSpec
@@ -98,7 +98,7 @@ class _Builtin:
     """The routine in executable memory; made once in a process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._made = False
         self._definition: _MethodDef | None = None
         self._code: MappedCode | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -13,6 +12,7 @@ from flydsl.expr.ambient import current
 from flydsl.expr.numeric import Numeric
 from flydsl.frontend.builtin_calls import built_in
 from flydsl.frontend.eligible import RUNTIME, rewritable
+from flydsl.locking import ProcessLock
 
 __all__ = ["RewriteCache"]
 
@@ -44,7 +44,7 @@ class RewriteCache:
         self._cell = CellType(runtime)
         self._codes: dict[tuple[int, bool], tuple[CodeType, CodeType]] = {}
         self._done: dict[int, CodeType] = {}
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
 
     def rewritten(self, function: FunctionType, entry: bool = False) -> FunctionType:
         """Return a function with the rewritten code and everything else of `function`.

@@ -11,9 +11,9 @@ into exceptions (`running`).
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
+from flydsl.locking import ProcessLock
 from flydsl.mlir.contexts import (
     ContextState,
     context_state,
@@ -80,7 +80,7 @@ __all__ = [
     "verify",
 ]
 
-_LOADING = threading.RLock()
+_LOADING = ProcessLock()
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -20,6 +19,7 @@ import pluggy
 
 from flydsl.config import core as settings
 from flydsl.errors import CompilerBug, FlyDSLError, TargetError
+from flydsl.locking import ProcessLock
 from flydsl.plugins import discovery, hookspecs
 from flydsl.plugins.announced import Announcements, clash
 from flydsl.plugins.discovery import PluginRecord
@@ -234,7 +234,7 @@ class _Holder:
     """The process's manager and the lock under which it is made."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = ProcessLock()
         self.manager: PluginManager | None = None
 
 

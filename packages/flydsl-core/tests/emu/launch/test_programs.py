@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -240,3 +245,61 @@ def test_methods(target):
     Scaler(3.0).scale(x)
     Scaler(0.5).scale(x)
     np.testing.assert_array_equal(x, 1.5)
+
+
+def test_processes_that_are_forked_while_a_thread_compiles_and_launches():
+    """They find no lock taken, and neither read nor write what belongs to the parent's compile."""
+
+    def made(k):
+        @flyc.kernel
+        def kernel(out: fx.Tensor):
+            out[fx.thread_idx.x] = fx.thread_idx.x + k
+
+        @flyc.jit
+        def launch(out: fx.Tensor):
+            kernel(out).launch(grid=1, block=64)
+
+        return launch, k
+
+    def check(launch, k):
+        out = np.zeros(64, np.int32)
+        launch(out)
+        np.testing.assert_array_equal(out, np.arange(64) + k)
+
+    def forked(turn):
+        pid = os.fork()
+        if pid:
+            return pid
+        signal.alarm(60)
+        code = 1
+        try:
+            # The second may be what the parent's thread compiles at this moment.
+            for one in (programs[0], programs[-1], made(-1 - turn)):
+                check(*one)
+            code = 0
+        finally:
+            os._exit(code)
+
+    programs = [made(1000)]
+    check(*programs[0])
+    stop, wrong = threading.Event(), []
+
+    def work():
+        try:
+            while not stop.is_set():
+                check(*programs[0])
+                programs.append(made(len(programs)))
+                check(*programs[-1])
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion
+            wrong.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    children = []
+    for turn in range(8):
+        time.sleep(0.011 * turn)
+        children.append(forked(turn))
+    stop.set()
+    thread.join()
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * 8
+    assert wrong == []

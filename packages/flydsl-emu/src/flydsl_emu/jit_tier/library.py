@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
+from flydsl.locking import ProcessLock
 from flydsl_emu.decode.instruction import Instruction
 from flydsl_emu.jit_tier.atomic_text import atomic_text
 from flydsl_emu.jit_tier.builder import ModuleParts
@@ -56,7 +56,7 @@ class Library:
         self.cache = cache
         self.level = level
         self._images: dict[str, MappedImage] = {}
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
 
     def address(self, name: str, symbol: str = "") -> int:
         """Return the address of a routine that `require` has provided."""

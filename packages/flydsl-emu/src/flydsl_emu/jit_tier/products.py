@@ -7,7 +7,6 @@ that it does not matter when it turns to them.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from flydsl.errors import TargetError
+from flydsl.locking import ProcessLock
 from flydsl_emu.jit_tier.host_code import host_supported
 from flydsl_emu.jit_tier.library import Library, shared_library
 from flydsl_emu.jit_tier.product_text import product_name
@@ -52,7 +52,7 @@ class CompiledProducts:
         self.patience = patience
         self._routines: dict[MatrixPlan, Callable[[int, int], None] | None] = {}
         self._spent: dict[MatrixPlan, float] = {}
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
 
     def multiply(
         self, plan: MatrixPlan, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array]

@@ -168,21 +168,19 @@ def awkward(
     a_: fx.Int32,
     text: fx.Constexpr[str],
     stream: fx.Int32,
-    fly_run: fx.Int32,
     linux: fx.Int32,
-    int32_t: fx.Int32,
     α: fx.Int32,  # noqa: PLC2401
     β: fx.Int32,  # noqa: PLC2401
     xor: fx.Boolean,
 ):
-    total = a_ + stream + fly_run + linux + int32_t + α + β
+    total = a_ + stream + linux + α + β
     filling_kernel(a, total).launch(grid=1, block=64)
 
 
 @flyc.jit
-def two(A: fx.Tensor, n: fx.Int32):
-    filling_kernel(A, n).launch(grid=n, block=64)
-    filling_kernel(A, n).launch(grid=(2, 1, 1), block=128)
+def two(A: fx.Tensor, fly_run: fx.Int32, int32_t: fx.Constexpr[int] = 128):
+    filling_kernel(A, fly_run).launch(grid=fly_run, block=64)
+    filling_kernel(A, fly_run).launch(grid=(2, 1, 1), block=int32_t)
 
 
 @flyc.jit
@@ -264,7 +262,7 @@ int main(void) {
   for (int i = 0; i < 8; i++)
     if (results[i]) return 1;
   if (stub_launches() != 16 || stub_loads() != 1) return 2; /* loaded once by eight threads */
-  if (awkward(a, 1, 2, 3, 4, 5, 6, 7, 1, NULL)) return 3;
+  if (awkward(a, 1, 2, 3, 4, 5, 1, NULL)) return 3;
   if (stub_loads() != 2 || stub_launches() != 17) return 4;
   if (clustered(c, 1, (void *)0x77)) return 5;
   if (stub_last()->cluster[0] != 2 || stub_last()->grid[0] != 4 || stub_last()->block[0] != 64)
@@ -286,7 +284,7 @@ def several(tmp_path_factory):
     a = np.zeros(64, np.float32)
     with config.scope(FLYDSL_TARGET="gfx1250", COMPILE_ONLY=True):
         text = "a */ b /* c 'ä' \\"
-        flyc.compile(awkward, a, 1, text, 1, 1, 1, 1, 1, 1, True).export_to_c(folder, "awkward")
+        flyc.compile(awkward, a, 1, text, 1, 1, 1, 1, True).export_to_c(folder, "awkward")
         flyc.compile(clustered, a, 1).export_to_c(folder, "clustered")
         flyc.compile(two, a, 1).export_to_c(folder, "two")
     return folder
