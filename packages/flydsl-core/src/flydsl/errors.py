@@ -92,7 +92,9 @@ class FlyDSLError(Exception):
         hint: str = "",
         location: SourceLocation | None = None,
     ) -> None:
-        super().__init__(message)
+        # As the base class would: its constructor is nothing that PyTorch's tracer follows, and
+        # would hide the message of an error while it traces.
+        self.args = (message,)
         self.message = message
         self.code = code or self.default_code
         self.value = value

@@ -17,7 +17,7 @@ from flydsl_kernels.moe import (  # noqa: E402
     prepare_experts,
     topk_gating,
 )
-from flydsl_kernels.moe.ops import operators  # noqa: E402
+from flydsl_kernels.moe.ops import operators, part_operators  # noqa: E402
 from flydsl_kernels.moe.ops.layer import FusedOptions  # noqa: E402
 
 
@@ -34,10 +34,20 @@ def test_operators_match_their_fakes():
     checks = "test_schema", "test_faketensor"
     options = logits, None, 3, "softmax", True, [1, 1], 1.0
     torch.library.opcheck(operators.gating_operator, options, test_utils=checks)
-    given = ids, weights, 16, 8, torch.ones(16, dtype=torch.int32)
+    given = ids, weights, 16, 8, torch.ones(16, dtype=torch.int32), None
     torch.library.opcheck(operators.sort_operator, given, test_utils=checks)
     rows = torch.randn(5, 3, 40)
     torch.library.opcheck(operators.reduce_operator, (rows, None, weights), test_utils=checks)
+    found = operators.sort_operator(*given)
+    order, extents = list(found), [5, 3, -1, 8]
+    x = torch.randn(5, 40)
+    permuted = part_operators.permute_operator(x, order, extents)
+    torch.library.opcheck(part_operators.permute_operator, (x, order, extents), test_utils=checks)
+    given = permuted, weights, order, extents
+    torch.library.opcheck(part_operators.unpermute_operator, given, test_utils=checks)
+    for form in ("int8", "fp8_block"):
+        given = x, None, None, form, "float8_e4m3fnuz", False
+        torch.library.opcheck(part_operators.quantise_operator, given, test_utils=checks)
 
 
 def test_tensors_give_what_arrays_give():
@@ -76,7 +86,7 @@ def test_a_layer_is_one_operator(name):
     data = [tensor for layer in layers for tensor in operators.tensors_of(layer)]
     given = (
         x, data, *(operators.described(layer) for layer in layers), list(routing), list(smooth),
-        operators.described_options(options),
+        operators.described_options(options), operators.numbers_of(options.activation),
     )  # fmt: skip
     checks = "test_schema", "test_faketensor"
     torch.library.opcheck(operators.fused_operator, given, test_utils=checks)

@@ -85,9 +85,16 @@ def at_user_line(location: SourceLocation | None = None) -> Iterator[None]:
     try:
         yield
     except FlyDSLError as error:
-        if error.location is None:
+        if error.location is None and not _traced():
             error.with_location(location or user_location())
         raise
+
+
+def _traced() -> bool:
+    """Return whether PyTorch traces this code: it has no stack then, and names the line itself."""
+    torch = sys.modules.get("torch")
+    compiler = getattr(torch, "compiler", None)
+    return compiler is not None and bool(compiler.is_compiling())
 
 
 def error_location(error: BaseException) -> SourceLocation | None:
@@ -102,9 +109,14 @@ def error_location(error: BaseException) -> SourceLocation | None:
 
 
 def is_user_frame(frame: FrameType) -> bool:
-    """Return whether a frame runs user code: not FlyDSL's, a plugin's or the standard library's."""
+    """Return whether a frame runs user code: not FlyDSL's, a plugin's, or a library's that calls it.
+
+    Those are the standard library and PyTorch, which calls functions that it compiles.
+    """
+    name = frame.f_globals.get("__name__", "")
     return not (
-        is_framework_module(frame.f_globals.get("__name__", ""))
+        is_framework_module(name)
+        or name.startswith("torch.")
         or "__flydsl_internal__" in frame.f_globals
         or _is_stdlib(frame.f_code.co_filename)
     )

@@ -275,7 +275,8 @@ def is_finite(value: object) -> bool:
     if not is_number(value):
         return False
     try:
-        return math.isfinite(value)  # type: ignore[arg-type]
+        # math.isfinite would end a graph in which the number may change.
+        return -math.inf < float(value) < math.inf  # type: ignore[arg-type]
     except OverflowError:
         return False
 

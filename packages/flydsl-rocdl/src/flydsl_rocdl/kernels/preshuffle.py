@@ -31,6 +31,7 @@ weights shuffled by them can be taken as they are: ``PreshuffledWeight(…, data
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -246,7 +247,8 @@ class PreshuffledWeight:
         stored = max(bits, 8)
         layout.parts(self.n, self.k * bits // stored, stored, stored // bits)
         wanted = (self.batch if self.batch is not None else 1) * self.n * self.k * bits // 8
-        found = int(self.data.nbytes)
+        # Not nbytes, which tensors of unknown extents do not have.
+        found = math.prod(self.data.shape) * int(self.data.itemsize)
         if found != wanted:
             raise ConfigError(
                 f"{self.n} x {self.k} weights of {self.dtype} have another number of bytes",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from flydsl.errors import ConfigError
-from flydsl.ext.arguments import check_fields
+from flydsl.ext.arguments import check_fields, is_finite
 
 __all__ = ["MAX_EXPERTS", "MAX_SLOTS", "MAX_TOKENS", "GatingProblem", "SortProblem", "refuse"]
 
@@ -77,7 +76,7 @@ class GatingProblem:
         _within(self.top_groups, 1, self.groups, "the number of groups chosen", "FLY-C973")
         most = min(MAX_CHOSEN, self.top_groups * (self.experts // self.groups))
         _within(self.chosen, 1, most, "the number of experts chosen", "FLY-C971")
-        if not math.isfinite(self.scale):
+        if not is_finite(self.scale):
             refuse("the factor of the weights is not finite", "FLY-C972", self.scale,
                    "a finite number")  # fmt: skip
 

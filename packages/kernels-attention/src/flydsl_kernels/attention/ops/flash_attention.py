@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import as_flag, through_pytorch, unless_number
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
 
 __all__ = ["flash_attention"]
@@ -14,6 +15,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def flash_attention(
     q: Any, k: Any, v: Any, *,
     causal: bool = False, window: tuple[int | None, int | None] = (None, None),

@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import as_number, check_no_gradient, through_pytorch, unless_number
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.attention.ops.decode import DecodeOptions
 from flydsl_kernels.attention.ops.latent import run_latent
 
@@ -15,6 +16,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def mla_decode(
     q: Any,
     kv_cache: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import check_no_gradient, through_pytorch, unless_number
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.attention.ops.decode import DecodeOptions, run_decode
 
 __all__ = ["paged_attention_decode"]
@@ -14,6 +15,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def paged_attention_decode(
     q: Any,
     key_cache: Any,

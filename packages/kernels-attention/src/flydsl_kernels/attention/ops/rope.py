@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import as_text, check_no_gradient, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.attention.ops.rotation import rotated, run_rope
 
 __all__ = ["rope"]
@@ -14,6 +15,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def rope(
     x: Any,
     cos: Any,

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext.arguments import check_no_gradient, through_pytorch, unless_number
+from flydsl.ext.arguments import (
+    check_no_gradient,
+    compiling,
+    through_pytorch,
+    unless_number,
+)
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.attention.ops.caching import CacheOptions, run_rope_cache
 from flydsl_kernels.attention.ops.rotation import rotated
 
@@ -15,6 +21,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("q_out")
 def fused_rope_kv_cache(
     q: Any,
     k: Any,
@@ -75,7 +82,7 @@ def fused_rope_kv_cache(
         UserValueError: Shapes or element types that do not fit.
     """
     traced = through_pytorch(
-        (q_out is None and k_out is None and stream is None) or None,
+        (q_out is None and (k_out is None or compiling()) and stream is None) or None,
         {"q": q, "k": k, "v": v, "cos": cos, "sin": sin, "slots": slots,
          "key_cache": key_cache, "value_cache": value_cache},
         positions=positions, k_scale=unless_number(k_scale), v_scale=unless_number(v_scale),

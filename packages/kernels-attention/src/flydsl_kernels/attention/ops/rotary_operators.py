@@ -69,6 +69,7 @@ def _fused(
     key_cache: Tensor,
     value_cache: Tensor,
     scales: list[Tensor | None],
+    k_out: Tensor | None,
     *,
     style: str,
     rotary_dim: int,
@@ -82,7 +83,7 @@ def _fused(
         (cos, sin, positions),
         (slots, key_cache, value_cache),
         (scales[0], scales[1]),
-        caching.CacheOptions(style, rotary_dim, cache_layout),
+        caching.CacheOptions(style, rotary_dim, cache_layout, k_out=k_out),
     )
     return out
 
@@ -91,7 +92,7 @@ fused_rope_kv_cache_operator = register_op(
     "flydsl_attention::fused_rope_kv_cache",
     _fused,
     fake=lambda heads, *_, **__: _like(heads[0]),
-    mutates=("key_cache", "value_cache"),
+    mutates=("key_cache", "value_cache", "k_out"),
 )
 
 
@@ -102,7 +103,7 @@ def cache_through_pytorch(
     scales: tuple[Any, Any],
     options: caching.CacheOptions,
 ) -> Tensor:
-    """Rotate and store by the operator; arguments as of `run_rope_cache`, without outputs."""
+    """Rotate and store by the operator; arguments as of `run_rope_cache`, without `q_out`."""
     keys = operands[1]
     heads = keys.shape[-2] if keys.ndim > 1 else 0
     out: Tensor = fused_rope_kv_cache_operator(
@@ -110,6 +111,7 @@ def cache_through_pytorch(
         list(angles),
         *cache,
         list(caching.cache_scales(*scales, heads, cache[1:])),
+        options.k_out,
         style=options.style,
         rotary_dim=options.rotary_dim,
         cache_layout=options.cache_layout,

@@ -7,6 +7,7 @@ from typing import Any, TypedDict, Unpack
 from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
 from flydsl.ext.arguments import check_arrays, check_no_gradient, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.gemm.ops.mx import by_wmma, has_shared_exponents, run_mx
 from flydsl_kernels.gemm.ops.product import Request, output_type, run_gemm
 from flydsl_kernels.gemm.plan import GemmConfig
@@ -36,6 +37,7 @@ class GemmOptions(TypedDict, total=False):
 
 
 @at_user_line()
+@outputs_in_graphs("out", kind="out_dtype")
 def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
     """Return the matrix product of two arrays, or of two batches of them, with what follows it.
 
@@ -111,11 +113,17 @@ def gemm(a: Any, b: Any, **options: Unpack[GemmOptions]) -> Any:
 
 
 def _preshuffled(a: Any, b: PreshuffledWeight, request: Request) -> Any:
-    through_pytorch(None, {"a": a, "b": b.data}, scales=b.scales, **request.optional_arrays)
+    needed = {"a": a, "b": b.data}
+    fits = request.out is None and request.stream is None
+    traced = through_pytorch(fits or None, needed, scales=b.scales, **request.optional_arrays)
     check_no_gradient(
         "products with preshuffled weights", "FLY-U914", a=a, scales=b.scales,
         **request.optional_arrays,
     )  # fmt: skip
+    if traced:
+        from flydsl_kernels.gemm.ops.weight_operators import weights_through_pytorch
+
+        return weights_through_pytorch(a, b, request)
     if b.scale_layout and by_wmma(facts_of(arrays.target_of(a))):
         return run_mx(a, b, request)
     if b.scale_layout:

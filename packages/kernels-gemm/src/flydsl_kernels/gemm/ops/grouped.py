@@ -9,6 +9,7 @@ from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import check_arrays, check_no_gradient, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.gemm.arrays import as_matrix, as_output, as_weights, broadcast
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.ops.preshuffled import check_layout, order_of
@@ -40,6 +41,7 @@ class GroupedOptions(TypedDict, total=False):
 
 
 @at_user_line()
+@outputs_in_graphs("out", kind="out_dtype")
 def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -> Any:
     """Multiply groups of rows by a matrix each, in one launch: row r by the matrix of its group.
 
@@ -68,12 +70,16 @@ def grouped_gemm(a: Any, b: Any, ends: Any, **options: Unpack[GroupedOptions]) -
     check_arrays({"a": a})
     request = Request(**options).with_scales_like(a)
     second, scales = (b.data, b.scales) if isinstance(b, PreshuffledWeight) else (b, None)
-    through_pytorch(
-        None, {"a": a, "b": second, "ends": ends}, scales=scales, **request.optional_arrays
-    )
+    fits = request.out is None and request.stream is None
+    needed = {"a": a, "b": second, "ends": ends}
+    traced = through_pytorch(fits or None, needed, scales=scales, **request.optional_arrays)
     check_no_gradient(
         "grouped products", "FLY-U914", a=a, b=second, scales=scales, **request.optional_arrays
     )
+    if traced:
+        from flydsl_kernels.gemm.ops.weight_operators import grouped_through_pytorch
+
+        return grouped_through_pytorch(a, b, ends, request)
     return _run(a, b, ends, request)
 
 

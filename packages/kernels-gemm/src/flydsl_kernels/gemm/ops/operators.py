@@ -13,7 +13,7 @@ from flydsl.errors import UserValueError
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.gemm.ops.product import Request, run_gemm
 
-__all__ = ["differentiable_gemm", "gemm_operator"]
+__all__ = ["differentiable_gemm", "gemm_operator", "outer_of"]
 
 Tensor = torch.Tensor
 _ACTIVATIONS = {
@@ -43,16 +43,21 @@ def _gemm(
     return out
 
 
+def outer_of(first: torch.Size, second: torch.Size) -> torch.Size:
+    """Return the axes of the batch of a product, of those of its operands.
+
+    As of the product itself: the longer batch; one matrix fits every batch, an empty one too.
+    """
+    if first.numel() == second.numel():
+        return first if len(first) >= len(second) else second
+    return first if second.numel() == 1 else second
+
+
 def _fake(a: Tensor, b: Tensor, *rest: Any) -> Tensor:
     _, out_dtype, layout = rest[3].split(",")
     rows = a.shape[-2 if layout[0] == "n" else -1]
     columns = b.shape[-1 if layout[1] == "n" else -2]
-    first, second = a.shape[:-2], b.shape[:-2]
-    # As of the product itself: the longer batch; one matrix fits every batch, an empty one too.
-    same = first.numel() == second.numel()
-    outer = first if second.numel() == 1 or same else second
-    if same:
-        outer = first if a.ndim >= b.ndim else second
+    outer = outer_of(a.shape[:-2], b.shape[:-2])
     return a.new_empty((*outer, rows, columns), dtype=getattr(torch, out_dtype))
 
 

@@ -9,6 +9,7 @@ from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import as_pair, check_no_gradient, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.grouped import UNITS
@@ -21,6 +22,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out", adding="atomic")
 def fused_moe(
     x: Any,
     w1: ExpertWeights,

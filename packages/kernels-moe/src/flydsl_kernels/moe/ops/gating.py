@@ -7,6 +7,7 @@ from typing import Any
 from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
 from flydsl.ext.arguments import as_pair, check_no_gradient, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.ops.choosing import gate
 from flydsl_kernels.moe.problem import GatingProblem
@@ -17,6 +18,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def topk_gating(
     logits: Any,
     k: int,

@@ -21,11 +21,15 @@ from flydsl_kernels.moe.problem import GatingProblem, SortProblem
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = [
+    "activation_of",
+    "channels_of",
     "described",
     "described_options",
     "fused_operator",
     "fused_operator_call",
     "gating_operator",
+    "layer_of",
+    "numbers_of",
     "reduce_operator",
     "sort_operator",
     "tensors_of",
@@ -54,15 +58,16 @@ def _fake_gating(logits: Tensor, bias: Tensor | None, k: int, *_: object) -> tup
 
 
 def _sort(
-    ids: Tensor, weights: Tensor, experts: int, unit: int, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    ids: Tensor, weights: Tensor, experts: int, unit: int, mask: Tensor | None,
+    count: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     problem = SortProblem(int(ids.shape[0]), int(ids.shape[1]), experts, unit)
-    found = run_sort(ids, weights, problem, mask, None)
+    found = run_sort(ids, weights, problem, mask, count)
     return found.ids, found.weights, found.experts, found.valid, found.places
 
 
 def _fake_sort(
-    ids: Tensor, weights: Tensor, experts: int, unit: int, mask: Tensor | None  # noqa: ARG001
+    ids: Tensor, weights: Tensor, experts: int, unit: int, *_: object
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     problem = SortProblem(int(ids.shape[0]), int(ids.shape[1]), experts, unit)
     entries = (problem.capacity,)
@@ -79,25 +84,25 @@ def _reduce(rows: Tensor, places: Tensor | None, weights: Tensor | None) -> Tens
 
 def _fused(
     x: Tensor, data: list[Tensor], w1: str, w2: str, routing: list[Tensor | None],
-    smooth: list[Tensor | None], how: str,
+    smooth: list[Tensor | None], how: str, numbers: list[float],
 ) -> Tensor:  # fmt: skip
     layers = [
-        _layer(text, tensors) for text, tensors in ((w1, data[:2]), (w2, data[2:]))
+        layer_of(text, tensors) for text, tensors in ((w1, data[:2]), (w2, data[2:]))
     ]  # fmt: skip
     out: Tensor = run_fused(
         x, (layers[0], layers[1]), (routing[0], routing[1], routing[2]), (smooth[0], smooth[1]),
-        _options(how), None,
+        _options(how, numbers), None,
     )  # fmt: skip
     return out
 
 
-def _layer(text: str, tensors: list[Tensor]) -> ExpertWeights:
+def layer_of(text: str, tensors: list[Tensor]) -> ExpertWeights:
     """Return the layer that `described` and `tensors_of` were given."""
     layout, dtype, n, k, batch, arch, scaled, form, channels, columns, gated, group = text.split(
         "|"
     )
     weight = PreshuffledWeight(
-        layout, dtype, int(n), int(k), tensors[0], int(batch), arch=arch or None
+        layout, dtype, int(n), int(k), tensors[0], int(batch) or None, arch=arch or None
     )  # fmt: skip
     scales = tensors[1] if scaled == "True" else None
     return ExpertWeights(weight, scales, form, int(channels), int(columns), gated == "True",
@@ -108,23 +113,40 @@ def described(layer: ExpertWeights) -> str:
     """Return what of a layer is no tensor, as text that PyTorch's tracer can make."""
     w = layer.weight
     arch = "" if w.arch is None else w.arch
-    first = f"{w.layout}|{w.dtype}|{w.n}|{w.k}|{w.batch}|{arch}|{layer.scales is not None}"
-    return f"{first}|{layer.format}|{layer.channels}|{layer.k}|{layer.gated}|{layer.group}"
+    n, k, batch, channels, columns, group = (
+        int(x) for x in (w.n, w.k, w.batch or 0, layer.channels, layer.k, layer.group)
+    )
+    first = f"{w.layout}|{w.dtype}|{n}|{k}|{batch}|{arch}|{layer.scales is not None}"
+    return f"{first}|{layer.format}|{channels}|{columns}|{layer.gated}|{group}"
+
+
+def channels_of(text: str) -> int:
+    """Return the channels of a layer that `described` was given."""
+    return int(text.split("|")[8])
 
 
 def described_options(options: FusedOptions) -> str:
     """Return options as text, as `described`."""
-    how = options.activation
-    first = f"{how.name}|{how.limit}|{how.alpha}|{how.offset}"
-    return f"{first}|{options.early_weights}|{options.atomic}|{options.unit}"
+    unit = 0 if options.unit is None else int(options.unit)
+    return f"{options.activation.name}|{options.early_weights}|{options.atomic}|{unit}"
 
 
-def _options(text: str) -> FusedOptions:
-    name, limit, alpha, offset, early, atomic, unit = text.split("|")
-    most = None if limit == "None" else float(limit)
-    activation = Activation(name, most, float(alpha), float(offset))
-    height = None if unit == "None" else int(unit)
-    return FusedOptions(activation, early == "True", atomic == "True", height)
+def numbers_of(activation: Activation) -> list[float]:
+    """Return the numbers of an activation, the limit if there is one last."""
+    limit = [] if activation.limit is None else [activation.limit]
+    return [activation.alpha, activation.offset, *limit]
+
+
+def activation_of(name: str, numbers: list[float]) -> Activation:
+    """Return the activation that `numbers_of` was given."""
+    alpha, offset, *limit = numbers
+    return Activation(name, limit[0] if limit else None, alpha, offset)
+
+
+def _options(text: str, numbers: list[float]) -> FusedOptions:
+    name, early, atomic, unit = text.split("|")
+    activation = activation_of(name, numbers)
+    return FusedOptions(activation, early == "True", atomic == "True", int(unit) or None)
 
 
 def tensors_of(layer: ExpertWeights) -> list[Tensor]:
@@ -140,13 +162,13 @@ def fused_operator_call(
     data = [tensor for layer in layers for tensor in tensors_of(layer)]
     out: Tensor = fused_operator(
         x, data, described(layers[0]), described(layers[1]), list(routing), list(smooth),
-        described_options(options),
+        described_options(options), numbers_of(options.activation),
     )  # fmt: skip
     return out
 
 
 def _fake_fused(x: Tensor, *rest: object) -> Tensor:
-    atomic = _options(str(rest[-1])).atomic
+    atomic = str(rest[-2]).split("|")[2] == "True"
     return x.new_empty(x.shape, dtype=torch.float32) if atomic else x.new_empty(x.shape)
 
 

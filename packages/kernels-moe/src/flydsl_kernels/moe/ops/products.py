@@ -14,6 +14,7 @@ from flydsl.ext.arguments import (
     element_type,
     through_pytorch,
 )
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.moe.arguments import check_rank, check_written
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.grouped import Product, run_product
@@ -28,14 +29,21 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 OUTPUTS = ("bfloat16", "float16", "float32")
 
 
-def _check(x: Any, what: str, weights: Any, sorting: Any, scales: Any, out: Any) -> tuple[Any, Any]:
-    """Check the arguments that both products have, and return rows and scales apart from `out`."""
+def _check(
+    x: Any, what: str, weights: Any, sorting: Any, scales: Any, out: Any, stream: Any
+) -> tuple[Any, Any, bool]:
+    """Check the arguments that both products have.
+
+    Returns:
+        Rows and scales apart from `out`, and whether the call goes through PyTorch's operator.
+    """
     check_instance(weights, ExpertWeights, "weights", "prepare_experts makes them")
     check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
     needed = {what: x, "weights": weights.weight.data, "sorting": sorting.ids}
-    through_pytorch(None, needed, out=out, **{f"{what}_scales": scales})
+    new = out is None and stream is None
+    traced = through_pytorch(new or None, needed, out=out, **{f"{what}_scales": scales})
     check_no_gradient("products of experts", "FLY-U972", **{what: x})
-    return arrays.apart_from((out,), x, scales)
+    return (x, scales, True) if traced else (*arrays.apart_from((out,), x, scales), False)
 
 
 def result_type(x: Any, wanted: Any) -> str:
@@ -64,6 +72,7 @@ def blocks_of_channels(weights: ExpertWeights, unit: int) -> int:
 
 
 @at_user_line()
+@outputs_in_graphs("out", kind="dtype")
 def moe_gemm1(
     x: Any,
     weights: ExpertWeights,
@@ -101,12 +110,17 @@ def moe_gemm1(
         ConfigError: Formats or sizes that do not fit, or that the architecture does not have.
         UserError: Arguments of other libraries, shapes or types than these.
     """
-    x, x_scales = _check(x, "x", weights, sorting, x_scales, out)
+    x, x_scales, traced = _check(x, "x", weights, sorting, x_scales, out, stream)
     weighted, by_slot = as_flag(weighted, "weighted"), as_flag(by_slot, "by_slot")
     if activation is not None:
         check_instance(activation, Activation, "activation")
     shape = sorting.tokens, sorting.slots, weights.channels
     kind = result_type(x, dtype)
+    if traced:
+        from flydsl_kernels.moe.ops.part_operators import first_through_pytorch
+
+        flags = weighted, by_slot
+        return first_through_pytorch((x, x_scales), weights, sorting, activation, flags, kind)
     result = arrays.empty(shape, kind, x) if out is None else out
     result = check_written(result, shape, OUTPUTS, x, "out")
     product = Product("slot" if by_slot else "token", activation or Activation(), weighted,
@@ -118,6 +132,7 @@ def moe_gemm1(
 
 
 @at_user_line()
+@outputs_in_graphs("out", kind="dtype", adding="atomic")
 def moe_gemm2(
     h: Any,
     weights: ExpertWeights,
@@ -154,7 +169,7 @@ def moe_gemm2(
         ConfigError: Formats or sizes that do not fit, or that the architecture does not have.
         UserError: Arguments of other libraries, shapes or types than these.
     """
-    h, h_scales = _check(h, "h", weights, sorting, h_scales, out)
+    h, h_scales, traced = _check(h, "h", weights, sorting, h_scales, out, stream)
     weighted, atomic = as_flag(weighted, "weighted"), as_flag(atomic, "atomic")
     reduce = as_flag(reduce, "reduce")
     tokens, slots, channels = sorting.tokens, sorting.slots, weights.channels
@@ -164,6 +179,11 @@ def moe_gemm2(
         arrays.check_shape(h, (tokens, slots, h.shape[-1]), "h")
     rows = h.reshape(tokens * slots, h.shape[-1])
     kind = "float32" if atomic and dtype is None else result_type(h, dtype)
+    if traced:
+        from flydsl_kernels.moe.ops.part_operators import second_through_pytorch
+
+        flags = weighted, atomic, reduce
+        return second_through_pytorch((h, h_scales), weights, sorting, flags, kind)
     product = Product("pair", None, weighted, atomic, blocks_of_channels(weights, sorting.unit))
     if atomic:
         if kind != "float32" or not reduce:

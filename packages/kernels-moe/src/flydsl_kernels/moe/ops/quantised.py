@@ -63,7 +63,7 @@ def moe_quantise(
         UserError: Arguments of other libraries, shapes or types than these.
     """
     needed = {"x": x} if smooth is None else {"x": x, "ids": ids, "smooth": smooth}
-    through_pytorch(None, needed)
+    traced = through_pytorch((stream is None) or None, needed)
     check_no_gradient("quantised activations", "FLY-U972", x=x, smooth=smooth)
     by_slot, dtype = as_flag(by_slot, "by_slot"), element_type(dtype, "dtype")
     check_rank(x, 2, "x")
@@ -75,6 +75,10 @@ def moe_quantise(
         known = ", ".join(name for name, item in FORMATS.items() if item.a_scale != "none")
         raise ConfigError("activations of this format are not quantised", code="FLY-C975",
                           value=format, allowed=known)  # fmt: skip
+    if traced:
+        from flydsl_kernels.moe.ops.part_operators import quantise_through_pytorch
+
+        return quantise_through_pytorch(x, ids, smooth, format, dtype, by_slot)
     rows, columns = (int(extent) for extent in x.shape)
     group = {"row": 0, "block": 128, "mx": 32}[numbers.a_scale]
     unit = {0: 1, 128: 8, 32: 32}[group]

@@ -7,6 +7,7 @@ from typing import Any
 from flydsl.diagnostics import at_user_line
 from flydsl.ext import arrays
 from flydsl.ext.arguments import check_instance, check_no_gradient, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
 from flydsl_kernels.moe.ops.ordering import Sorting
 from flydsl_kernels.moe.ops.summing import ROW_TYPES, VECTOR_BYTES, run_reduce, summed
@@ -30,6 +31,7 @@ def permute(x: Any, ids: Any, out: Any, stream: Any = None) -> None:
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None) -> Any:
     """Copy rows of tokens to the order of their experts.
 
@@ -46,9 +48,14 @@ def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None
         UserError: Arguments of other libraries, shapes or types than these.
     """
     check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
-    through_pytorch(None, {"x": x, "sorting": sorting.ids}, out=out)
+    new = out is None and stream is None
+    traced = through_pytorch(new or None, {"x": x, "sorting": sorting.ids}, out=out)
     check_no_gradient("rows in the order of experts", "FLY-U972", x=x)
     check_rank(x, 2, "x")
+    if traced:
+        from flydsl_kernels.moe.ops.part_operators import permute_through_pytorch
+
+        return permute_through_pytorch(x, sorting)
     (x,) = arrays.apart_from((out,), x)
     x = check_array(x, (sorting.tokens, x.shape[1]), COPIED_TYPES, sorting.ids, "x")
     shape, dtype = (int(sorting.ids.shape[0]), int(x.shape[1])), arrays.dtype_name(x)
@@ -58,6 +65,7 @@ def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def moe_unpermute(
     rows: Any, sorting: Sorting, weights: Any = None, *, out: Any = None, stream: Any = None
 ) -> Any:
@@ -77,15 +85,22 @@ def moe_unpermute(
         UserError: Arguments of other libraries, shapes or types than these.
     """
     check_instance(sorting, Sorting, "sorting", "moe_sort makes it")
-    through_pytorch(None, {"rows": rows, "sorting": sorting.ids}, weights=weights, out=out)
+    needed = {"rows": rows, "sorting": sorting.ids}
+    new = out is None and stream is None
+    traced = through_pytorch(new or None, needed, weights=weights, out=out)
     check_no_gradient("sums of rows of experts", "FLY-U972", rows=rows, weights=weights)
     check_rank(rows, 2, "rows")
+    if traced:
+        from flydsl_kernels.moe.ops.part_operators import unpermute_through_pytorch
+
+        return unpermute_through_pytorch(rows, weights, sorting)
     shape = (int(sorting.ids.shape[0]), int(rows.shape[1]))
     rows = check_array(rows, shape, ROW_TYPES, sorting.ids, "rows")
     return summed(rows, sorting.places, weights, out, True, stream)
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def moe_reduce(
     rows: Any, places: Any = None, weights: Any = None, *, out: Any = None, stream: Any = None
 ) -> Any:

@@ -51,8 +51,7 @@ def moe_sort(
     """
     given = {"ids": ids, "weights": weights}
     traced = through_pytorch(
-        (num_tokens is None and stream is None) or None, given, expert_mask=expert_mask,
-        num_tokens=num_tokens,
+        (stream is None) or None, given, expert_mask=expert_mask, num_tokens=num_tokens
     )  # fmt: skip
     check_no_gradient("orders of experts", "FLY-U972", weights=weights)
     check_rank(ids, 2, "ids")
@@ -62,7 +61,7 @@ def moe_sort(
     if traced:
         from flydsl_kernels.moe.ops.operators import sort_operator
 
-        parts = sort_operator(ids, weights, experts, unit, expert_mask)
+        parts = sort_operator(ids, weights, experts, unit, expert_mask, num_tokens)
         known = None if expert_mask is not None else experts
         entries, factors, blocks, valid, places = parts
         return Sorting(entries, factors, blocks, valid, places, tokens, slots, known, unit)

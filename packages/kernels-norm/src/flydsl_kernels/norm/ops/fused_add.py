@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import check_results_apart, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.norm.ops.normalise import Norm, run_add_norm
 
 __all__ = ["fused_add_layernorm", "fused_add_rmsnorm"]
@@ -14,6 +15,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out", "residual_out")
 def fused_add_rmsnorm(
     x: Any,
     residual: Any,
@@ -52,6 +54,7 @@ def fused_add_rmsnorm(
 
 
 @at_user_line()
+@outputs_in_graphs("out", "residual_out")
 def fused_add_layernorm(
     x: Any,
     residual: Any,

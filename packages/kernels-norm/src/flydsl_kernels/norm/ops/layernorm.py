@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.norm.ops.normalise import Norm, run_norm
 
 __all__ = ["layernorm"]
@@ -14,6 +15,7 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def layernorm(
     x: Any,
     weight: Any = None,

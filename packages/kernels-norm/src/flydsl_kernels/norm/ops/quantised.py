@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.norm.formats import QuantFormat
 from flydsl_kernels.norm.ops.normalise import Norm
 from flydsl_kernels.norm.ops.quantise import Inputs, run_quantised
@@ -37,6 +38,7 @@ def _run(
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def rmsnorm_quantised(
     x: Any,
     weight: Any = None,
@@ -78,6 +80,7 @@ def rmsnorm_quantised(
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def layernorm_quantised(
     x: Any,
     weight: Any = None,
@@ -100,6 +103,7 @@ def layernorm_quantised(
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def fused_add_rmsnorm_quantised(
     x: Any,
     residual: Any,
@@ -125,6 +129,7 @@ def fused_add_rmsnorm_quantised(
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def fused_add_layernorm_quantised(
     x: Any,
     residual: Any,

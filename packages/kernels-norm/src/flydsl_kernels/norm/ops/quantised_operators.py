@@ -86,7 +86,7 @@ add_norm_quantised_operator = register_op(
 
 def call_operator(given: Inputs, norm: Norm, form: QuantFormat) -> tuple[Any, ...]:
     """Call the operator for the inputs given."""
-    text = f"{form.dtype}/{form.group}/{form.scale_dtype}"
+    text = f"{form.dtype}/{int(form.group)}/{form.scale_dtype}"
     rest = given.weight, given.bias, given.smooth, norm.eps, norm.mean, text
     if given.residual is None:
         return tuple(norm_quantised_operator(given.x, *rest))

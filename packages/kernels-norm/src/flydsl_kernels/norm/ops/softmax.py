@@ -7,6 +7,7 @@ from typing import Any
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserValueError
 from flydsl.ext.arguments import as_integer, through_pytorch
+from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.norm.ops.softmax_rows import run_softmax
 
 __all__ = ["log_softmax", "softmax"]
@@ -32,6 +33,7 @@ def _run(x: Any, axis: int, logarithm: bool, out: Any, stream: Any) -> Any:
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> Any:
     """Return e^x / Σ e^x for every row.
 
@@ -56,6 +58,7 @@ def softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> A
 
 
 @at_user_line()
+@outputs_in_graphs("out")
 def log_softmax(x: Any, axis: int = -1, *, out: Any = None, stream: Any = None) -> Any:
     """Return x - log Σ e^x for every row; arguments, result and errors are those of `softmax`."""
     return _run(x, axis, True, out, stream)
