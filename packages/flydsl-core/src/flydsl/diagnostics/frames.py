@@ -109,9 +109,9 @@ def error_location(error: BaseException) -> SourceLocation | None:
 
 
 def is_user_frame(frame: FrameType) -> bool:
-    """Return whether a frame runs user code: not FlyDSL's, a plugin's, or a library's that calls it.
+    """Return whether a frame runs user code.
 
-    Those are the standard library and PyTorch, which calls functions that it compiles.
+    Not FlyDSL's, a plugin's, the standard library's, or PyTorch's, which calls what it compiles.
     """
     name = frame.f_globals.get("__name__", "")
     return not (
