@@ -253,7 +253,13 @@ def test_run_only_never_compiles(folder, compiles):
             config.scope(FLYDSL_DUMP_IR=True),
         ):
             run(load(folder))
+        compiled = flyc.compile(load(folder).launch, np.ones(8, np.float32), 8)
+        assert compiled.hsaco
+        with pytest.raises(UserError, match="forbids compiling, which the assembly text") as caught:
+            compiled.isa  # noqa: B018 - the property raises
+        assert "test_persistence.py" in str(caught.value)
     assert len(compiles) == 1
+    assert "s_endpgm" in compiled.isa
 
 
 def test_a_folder_that_cannot_be_written_only_costs_compiling(folder, compiles, monkeypatch):
@@ -378,6 +384,43 @@ def test_threads_compile_once(folder, compiles):
         thread.join()
     assert errors == []
     assert len(compiles) == 1
+
+
+def test_an_interrupted_compile_is_made_by_who_waits_for_it(folder, monkeypatch):
+    """An exception of any kind in one thread neither blocks the others nor is kept for them."""
+    import threading
+
+    original = compilation.compile_call
+    started, waiting, outcomes = threading.Event(), threading.Barrier(4), []
+
+    def interrupted(function, call):
+        monkeypatch.setattr(compilation, "compile_call", original)
+        started.set()
+        waiting.wait(30)
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compilation, "compile_call", interrupted)
+    module = load(folder)
+
+    def work():
+        if started.is_set():
+            waiting.wait(30)
+        try:
+            run(module)
+            outcomes.append("done")
+        except KeyboardInterrupt:
+            outcomes.append("interrupted")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    threads[0].start()
+    assert started.wait(60)
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["done"] * 3 + ["interrupted"]
+    assert len(artifacts()) == 1
 
 
 def test_listeners_hear_of_disk_hits(folder, monkeypatch):

@@ -43,6 +43,25 @@ def test_rows_any_distance_apart_and_not_aligned(columns):
     assert (out[:, -6:] == 7).all()
 
 
+def test_B22_slices_whose_outer_stride_needs_more_than_31_bits():
+    """Rows of a slice of QKV, (2, 139811, 15360): the second batch begins 4.3 GB after the first.
+
+    Only the pages that are touched exist.
+    """
+    rows, columns = 139811, 15360
+    base = np.zeros(2 * rows * columns, np.float16)
+    qkv = base.reshape(2, rows, columns)[:, :, :5120]
+    assert qkv.strides[0] // 2 > 2**31 - 1
+    w = matrix(5120)
+    for row in (0, rows - 1):
+        x = qkv[:, row]
+        x[:] = matrix(2, 5120)
+        out = rmsnorm(x, w)
+        check(out, *reference.rmsnorm(x, w, 1e-6, np.dtype(np.float16)))
+        assert rmsnorm(x, w, out=x) is x
+        np.testing.assert_array_equal(x, out)
+
+
 def test_more_axes_fewer_axes_and_columns_first():
     x = matrix(2, 3, 4, 50)
     for view in (x, x[0, 0, 0], x[:, :2], x[..., ::2], x.transpose(0, 1, 3, 2), x[:, :, ::2]):

@@ -19,8 +19,22 @@ def alignment_of(address: int) -> int:
 def unit_axis(shape: Sequence[int], strides: Sequence[int]) -> int:
     """Return the axis that is static with stride one, or -1 if there is none.
 
-    Among several the last, but an axis of extent one, whose stride means nothing, only if all are.
+    Among several the last one of more than one element, for the strides of others mean nothing; but
+    the last axis of a row-major tensor, which is what rows of one element are, too.
     """
+    last = len(strides) - 1
+    if last >= 0 and strides[last] == 1 and (shape[last] != 1 or _row_major(shape, strides)):
+        return last
     units = [axis for axis, stride in enumerate(strides) if stride == 1]
     real = [axis for axis in units if shape[axis] != 1]
     return (real or units or [-1])[-1]
+
+
+def _row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True

@@ -12,7 +12,8 @@ from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import MISS
 from flydsl.compiler.driver import Call, Driver, cache_of
 from flydsl.config import compile_options
-from flydsl.diagnostics import at_user_line
+from flydsl.config import core as settings
+from flydsl.diagnostics import at_user_line, user_location
 from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
 from flydsl.frontend import JitFunction
 from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
@@ -140,8 +141,18 @@ class CompiledFunction:
 
     @property
     def isa(self) -> str:
-        """The assembly text; compiles once more, because code objects do not carry it."""
+        """The assembly text; compiles once more, because code objects do not carry it.
+
+        Raises:
+            UserValueError: ``FLYDSL_RUNTIME_RUN_ONLY`` is set.
+        """
         if not self._isa:
+            if settings.RUN_ONLY.get():
+                raise UserValueError(
+                    f"{settings.RUN_ONLY.name} forbids compiling, which the assembly text needs",
+                    code="FLY-U466",
+                    hint="unset it; `flydsl compile` writes the text to a file ahead of time",
+                ).with_location(user_location())
             from flydsl.compiler.compilation import compile_call
 
             options = replace(self._call.options, want_isa=True)

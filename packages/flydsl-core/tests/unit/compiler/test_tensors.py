@@ -92,16 +92,22 @@ def test_leaves_are_pointer_then_i32_then_i64():
 @pytest.mark.parametrize(
     ("shape", "strides", "axis"),
     [
-        ((4, 1, 8, 1), (8, 8, 1, 1), 2),
+        ((4, 1, 8, 1), (16, 8, 1, 1), 2),
         ((1, 1), (1, 1), 1),
-        ((5, 1), (1, 1), 0),
+        # Row-major: like rows of more elements.
+        ((5, 1), (1, 1), 1),
+        ((4, 5, 1), (5, 1, 1), 2),
+        ((4, 5, 1), (5, 1, 9), 1),
+        ((4, 1, 8, 1), (8, 8, 1, 1), 3),
+        # Column-major, of one matrix.
+        ((4, 5, 1), (1, 4, 1), 0),
         ((1, 5), (1, 1), 1),
         ((5, 6), (1, 1), 1),
         ((0, 8), (8, 1), 1),
         ((4, 4), (8, 2), -1),
     ],
 )
-def test_the_unit_axis_ignores_axes_of_extent_one(shape, strides, axis):
+def test_the_unit_axis_ignores_axes_of_extent_one_unless_row_major(shape, strides, axis):
     assert unit_axis(shape, strides) == axis
 
 
