@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +40,8 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         default=[],
         metavar="NAME=KIND",
         help="a tensor as dtype[rank] or dtype[rank]@alignment, innermost stride 1 (A=float32[2]); "
-        "a compile-time value as a Python literal (block=256). Numbers and streams need none",
+        "a pointer as dtype or dtype@alignment (P=float32@16); a compile-time value as a Python "
+        "literal (block=256). Numbers and streams need none",
     )
     parser.add_argument("--target", required=True, help="targets, separated by commas")
     parser.add_argument("-o", "--output", required=True, type=Path, help="folder for the files")
@@ -52,7 +55,11 @@ def run(args: argparse.Namespace) -> int:
     from flydsl.compiler import compile as compile_launcher
 
     function = _launcher(args.launcher)
-    given = dict(_split(text) for text in args.arg)
+    given: dict[str, str] = {}
+    for name, text in map(_split, args.arg):
+        if name in given:
+            raise UserValueError(f"{name!r} is given twice", code="FLY-U483", value=text)
+        given[name] = text
     values = [_value(parameter, given) for parameter in function.signature.parameters]
     if given:
         raise UserValueError(
@@ -60,21 +67,56 @@ def run(args: argparse.Namespace) -> int:
             code="FLY-U483",
             allowed=", ".join(p.name for p in function.signature.parameters),
         )
-    args.output.mkdir(parents=True, exist_ok=True)
-    for target in args.target.split(","):
-        with config.scope(FLYDSL_TARGET=target.strip(), COMPILE_ONLY=True):
+    targets = _targets(args.target)
+    with _writing(args.output):
+        args.output.mkdir(parents=True, exist_ok=True)
+    for name, target in targets.items():
+        with config.scope(FLYDSL_TARGET=target, COMPILE_ONLY=True):
             compiled = compile_launcher(function, *values)
-            base = f"{function.name}-{re.sub(r'[^A-Za-z0-9]+', '_', target.strip()).strip('_')}"
-            _write(args.output, base, compiled, c=args.c)
+            base = f"{function.name}-{name}"
+            with _writing(args.output):
+                _write(args.output, base, compiled, c=args.c)
         print(f"{args.output / base}.fly  {target}\n{compiled.report()}")
     return 0
+
+
+def _targets(text: str) -> dict[str, str]:
+    """Return the targets by what files call them; all are checked before the first is compiled."""
+    from flydsl.targets import create_target
+
+    found: dict[str, str] = {}
+    for target in (part.strip() for part in text.split(",")):
+        create_target(target)
+        switched = target.replace("+", "_on").replace("-", "_off")
+        name = re.sub(r"[^A-Za-z0-9]+", "_", switched).strip("_")
+        if name in found:
+            raise UserValueError(
+                "two targets are the same, or their files would be",
+                code="FLY-U483",
+                value=f"{found[name]}, {target}",
+            )
+        found[name] = target
+    return found
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserValueError(
+            f"the files cannot be written: {error.strerror or error}",
+            code="FLY-U483",
+            value=str(error.filename or folder),
+            allowed="a folder for the files, which is made if it does not exist",
+        ) from error
 
 
 def _write(folder: Path, base: str, compiled: Any, *, c: bool) -> None:
     compiled.save(folder / f"{base}.fly")
     (folder / f"{base}.{compiled.code.format}").write_bytes(compiled.hsaco)
-    (folder / f"{base}.s").write_text(compiled.isa)
-    (folder / f"{base}.txt").write_text(compiled.report() + "\n")
+    (folder / f"{base}.s").write_text(compiled.isa, encoding="utf-8")
+    (folder / f"{base}.txt").write_text(compiled.report() + "\n", encoding="utf-8")
     if c:
         compiled.export_to_c(folder, base, base.replace("-", "_"))
 
@@ -103,9 +145,14 @@ def _launcher(text: str) -> JitFunction:
         ) from error
     for part in name.split("."):
         found = getattr(found, part, None)
-    if not isinstance(found, JitFunction):
+    if not isinstance(found, JitFunction) or found.signature.method:
         raise UserTypeError(
-            f"{text} is no function decorated with @flyc.jit", code="FLY-U483", value=found
+            f"{text} is no function decorated with @flyc.jit",
+            code="FLY-U483",
+            value=found,
+            hint="methods need an object: compile them with flyc.compile(object.method, ...).save()"
+            if isinstance(found, JitFunction)
+            else "",
         )
     return found
 
@@ -119,7 +166,7 @@ def _split(text: str) -> tuple[str, str]:
 
 def _value(parameter: Any, given: dict[str, str]) -> object:
     """Return a placeholder or value for one parameter; takes it out of `given`."""
-    from flydsl.expr import Stream
+    from flydsl.expr import Pointer, Stream
     from flydsl.expr.numeric.base import is_numeric_class
 
     text = given.pop(parameter.name, None)
@@ -134,8 +181,8 @@ def _value(parameter: Any, given: dict[str, str]) -> object:
         raise UserValueError(
             f"parameter {parameter.name!r} needs --arg",
             code="FLY-U483",
-            allowed=f"--arg {parameter.name}=float32[2] for a tensor, or a literal for a "
-            "compile-time value",
+            allowed=f"--arg {parameter.name}=KIND with float32[2] for a tensor, float32 for a "
+            "pointer, or a literal for a compile-time value",
         )
     if text == "None" and parameter.optional:
         return None
@@ -148,7 +195,35 @@ def _value(parameter: Any, given: dict[str, str]) -> object:
                 code="FLY-U483",
                 value=text,
             ) from error
+    if wanted is Pointer:
+        return _pointer(parameter.name, text)
+    if wanted is Stream or is_numeric_class(wanted):
+        raise UserValueError(
+            f"parameter {parameter.name!r} is passed at run time and takes no --arg",
+            code="FLY-U483",
+            value=text,
+            hint="annotate it with fx.Constexpr to compile a value in",
+        )
     return _placeholder(parameter.name, text)
+
+
+def _pointer(name: str, text: str) -> object:
+    from flydsl.compiler import from_c_void_p
+    from flydsl.compiler.arguments.dtypes import ELEMENTS
+    from flydsl.expr import numeric
+
+    dtype, at, alignment = text.partition("@")
+    kinds = {name.lower(): kind for name, kind in vars(numeric).items() if name in numeric.__all__}
+    kind: Any = kinds.get(dtype.replace("_", "")) if dtype in ELEMENTS else None
+    if kind is None or (at and not alignment.isdecimal()):
+        raise UserValueError(
+            f"the kind of {name!r} is no pointer",
+            code="FLY-U483",
+            value=text,
+            allowed="dtype or dtype@alignment; dtypes: "
+            + ", ".join(name for name in ELEMENTS if name.replace("_", "") in kinds),
+        )
+    return from_c_void_p(kind, 0, assumed_align=int(alignment) if at else None)
 
 
 def _placeholder(name: str, text: str) -> object:

@@ -227,6 +227,95 @@ def test_the_command_explains_wrong_use(program, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
+POINTERS = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def kernel(A: fx.Tensor, P: fx.Pointer, n: fx.Int32):
+    A[0] = n
+
+@flyc.jit
+def launch(A: fx.Tensor, P: fx.Pointer, n: fx.Int32, stream: fx.Stream):
+    kernel(A, P, n).launch(grid=1, block=64, stream=stream)
+
+class Holder:
+    @flyc.jit
+    def method(self, A: fx.Tensor):
+        pass
+"""
+
+
+@pytest.fixture
+def pointers(program, monkeypatch):
+    (program / "aot_pointers.py").write_text(POINTERS)
+    monkeypatch.delitem(sys.modules, "aot_pointers", raising=False)
+    return program / "out"
+
+
+@pytest.mark.parametrize(
+    ("kind", "element", "alignment"),
+    [
+        ("float32", "f32", 4),
+        ("bfloat16@16", "bf16", 16),
+        ("float8_e4m3fn", "f8E4M3FN", 1),
+        ("uint16@2", "i16", 2),
+    ],
+)
+def test_the_command_takes_pointers(pointers, kind, element, alignment):
+    arguments = ["aot_pointers:launch", "--arg", "A=int32[1]", "--arg", f"P={kind}"]
+    assert main(["compile", *arguments, "--target", "gfx942", "-o", str(pointers)]) == 0
+    described = flyc.load(pointers / "launch-gfx942.fly").description.parameters[1]
+    assert (described.kind, described.alignment) == ("pointer", alignment)
+    assert described.element.removeprefix("u") == element
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--arg", "P=float32[1]"], "no pointer"),
+        (["--arg", "P=bool"], "no pointer"),
+        (["--arg", "P=complex64"], "no pointer"),
+        (["--arg", "P=float32@"], "no pointer"),
+        (["--arg", "P=float32@3"], "power of two"),
+        (["--arg", "P=int8", "--arg", "P=int8"], "'P' is given twice"),
+        (["--arg", "P=int8", "--arg", "n=3"], "'n' is passed at run time and takes no --arg"),
+        (["--arg", "P=int8", "--arg", "stream=0"], "'stream' is passed at run time"),
+        (["--arg", "P=int8", "--target", "gfx942,gfx000"], "unknown AMD architecture"),
+        (["--arg", "P=int8", "--target", "gfx942, gfx942"], "two targets are the same"),
+        (["--arg", "P=int8", "--target", "gfx942,"], "no installed plugin knows this target"),
+        (["--arg", "P=int8", "-o", "aot_pointers.py"], "cannot be written: File exists"),
+        (["--arg", "P=int8", "-o", "aot_pointers.py/x"], "cannot be written: Not a directory"),
+    ],
+)
+def test_nothing_is_written_for_wrong_arguments(pointers, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(pointers.parent)
+    command = ["compile", "aot_pointers:launch", "--arg", "A=int32[1]", "--target", "gfx942"]
+    assert main([*command, "-o", str(pointers), *arguments]) == 1
+    assert words in capsys.readouterr().err
+    assert not pointers.exists()
+
+
+def test_methods_need_an_object(pointers, capsys):
+    command = ["compile", "aot_pointers:Holder.method", "--arg", "A=int32[1]", "--target", "gfx942"]
+    assert main([*command, "-o", str(pointers)]) == 1
+    assert "methods need an object" in capsys.readouterr().err
+
+
+def test_features_are_part_of_the_names_of_files(program, capsys):
+    targets = "gfx942:xnack+,gfx942:xnack-,gfx942:sramecc+:xnack-,gfx942"
+    command = ["compile", "aot_program:launch", "--arg", "A=float32[1]", "--target", targets]
+    assert main([*command, "-o", str(program / "out"), "--c"]) == 0
+    for name, target in (
+        ("launch-gfx942_xnack_on", "gfx942:xnack+"),
+        ("launch-gfx942_xnack_off", "gfx942:xnack-"),
+        ("launch-gfx942_sramecc_on_xnack_off", "gfx942:sramecc+:xnack-"),
+        ("launch-gfx942", "gfx942"),
+    ):
+        assert flyc.load(program / "out" / f"{name}.fly").description.target == target
+        assert (program / "out" / f"{name}.h").exists()
+
+
 def test_a_target_that_does_not_exist_is_refused(program, capsys):
     command = ["compile", "aot_program:launch", "--arg", "A=bfloat16[2]@8", "-o", str(program)]
     assert main([*command, "--target", "gfx000"]) != 0
