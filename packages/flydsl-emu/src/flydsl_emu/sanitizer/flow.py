@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from flydsl_emu.decode import Instruction
+from flydsl_emu.decode import EXEC, Instruction, Operand
+from flydsl_emu.sanitizer.registers import SCALAR, Effects, registers_of
 
-__all__ = ["FlowBlock", "blocks_of", "fixed_point"]
+__all__ = ["FlowBlock", "blocks_of", "fixed_point", "without_empty_masks"]
 
 State = TypeVar("State")
 
+_EXEC = SCALAR + EXEC
 _ENDS = ("s_endpgm", "s_endpgm_saved", "s_setpc_b64", "s_trap")
 
 
@@ -55,6 +57,85 @@ def blocks_of(instructions: Sequence[Instruction]) -> list[FlowBlock]:
             following.append(k + 1)
         blocks.append(FlowBlock(first, last, tuple(dict.fromkeys(following))))
     return blocks
+
+
+def without_empty_masks(
+    instructions: Sequence[Instruction],
+    registers: Sequence[Effects],
+    blocks: Sequence[FlowBlock],
+    wave_size: int,
+) -> list[FlowBlock]:
+    """Return blocks without the branches that only a wave without active lanes would take.
+
+    A wave begins with active lanes. LLVM ends branches on values that all lanes share with
+    ``s_cbranch_execz``, which is then never taken. Where a mask has been narrowed, as in divergent
+    control flow, it may be.
+
+    Args:
+        instructions: The kernel.
+        registers: What each instruction reads and writes.
+        blocks: Its blocks.
+        wave_size: Lanes of a wave.
+    """
+    suffix = "_b64" if wave_size > 32 else "_b32"
+    known: list[frozenset[int] | None] = [None] * len(blocks)
+    taken: list[tuple[int, ...]] = [()] * len(blocks)
+    if blocks:
+        known[0] = frozenset((_EXEC,))
+    waiting = [0] if blocks else []
+    while waiting:
+        k = waiting.pop()
+        masks = known[k] or frozenset()
+        for n in range(blocks[k].first, blocks[k].last):
+            masks = _masks_after(instructions[n], registers[n], masks, suffix)
+        after = _along(instructions[blocks[k].last - 1], blocks[k].successors, masks)
+        taken[k] = tuple(s for s in blocks[k].successors if s in after)
+        for following, found in after.items():
+            present = known[following]
+            joined = found if present is None else present & found
+            if joined != present:
+                known[following] = joined
+                waiting.append(following)
+    return [FlowBlock(b.first, b.last, taken[k]) for k, b in enumerate(blocks)]
+
+
+def _masks_after(
+    i: Instruction, effects: Effects, masks: frozenset[int], suffix: str
+) -> frozenset[int]:
+    """Return the registers that hold a mask of some lanes after an instruction."""
+    if i.name.startswith(("s_swappc", "s_call")):
+        return frozenset()
+    killed = {r for written in effects.defs if written >= SCALAR for r in (written, written - 1)}
+    gained: list[int] = []
+    if i.name.endswith(suffix):
+        action = i.name.removesuffix(suffix)
+        some = [_mask_of(o) in masks for o in i.operands]
+        if action in ("s_mov", "s_or") and any(some[1:]):
+            gained.append(_mask_of(i.operands[0]))
+        elif action.endswith("_saveexec"):
+            if _EXEC in masks:
+                gained.append(_mask_of(i.operands[0]))
+            if action == "s_or_saveexec" and (_EXEC in masks or some[1]):
+                gained.append(_EXEC)
+    return masks - killed | frozenset(gained)
+
+
+def _mask_of(operand: Operand) -> int:
+    """Return the first register of an operand, -1 for a constant."""
+    return next(iter(registers_of(operand)), -1)
+
+
+def _along(
+    end: Instruction, successors: tuple[int, ...], masks: frozenset[int]
+) -> dict[int, frozenset[int]]:
+    """Return the masks known in each of the blocks that may follow, the target coming first."""
+    if len(successors) < 2 or end.name not in ("s_cbranch_execz", "s_cbranch_execnz"):
+        return dict.fromkeys(successors, masks)
+    empty, some = successors if end.name == "s_cbranch_execz" else successors[::-1]
+    found = {some: masks | {_EXEC}}
+    if _EXEC not in masks:
+        found[empty] = masks
+    return found
 
 
 def fixed_point(

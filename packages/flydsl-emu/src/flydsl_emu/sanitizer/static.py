@@ -9,7 +9,7 @@ from flydsl_emu.decode import Instruction, decode
 from flydsl_emu.execution import Program
 from flydsl_emu.sanitizer.counters import CounterModel, counter_model
 from flydsl_emu.sanitizer.findings import Finding, Place, SanitizerReport
-from flydsl_emu.sanitizer.flow import blocks_of
+from flydsl_emu.sanitizer.flow import blocks_of, without_empty_masks
 from flydsl_emu.sanitizer.registers import effects, register_name
 from flydsl_emu.sanitizer.spacing import SpacingHazard, missing_wait_states
 from flydsl_emu.sanitizer.waits import WaitHazard, missing_waits
@@ -67,7 +67,7 @@ def _check(
 ) -> list[Finding]:
     model = counter_model(kernel.arch)
     registers = [effects(i, kernel.wave_size) for i in instructions]
-    blocks = blocks_of(instructions)
+    blocks = without_empty_masks(instructions, registers, blocks_of(instructions), kernel.wave_size)
     places = _Places(instructions, base, source)
     found: dict[tuple[str, int, int], Finding] = {}
     for wait in missing_waits(instructions, registers, blocks, model):

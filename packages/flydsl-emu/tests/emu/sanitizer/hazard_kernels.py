@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FLAGS", "KERNELS", "MATRIX", "kernel", "matrix_kernel"]
+__all__ = ["BRANCHES", "CHAIN", "FLAGS", "KERNELS", "MATRIX", "kernel", "matrix_kernel"]
 
 DECLARATIONS = """
 declare i32 @llvm.amdgcn.workgroup.id.x()
@@ -299,6 +299,86 @@ KERNELS: dict[str, str] = {
     "narrow": kernel(NARROW, LDS),
     "single": kernel(SINGLE, LDS),
 }
+
+# Branches that all lanes take together, with a matrix product in one of them.
+_PRODUCT = (
+    "call <4 x float> @llvm.amdgcn.mfma.f32.16x16x16f16(<4 x half> %h, <4 x half> %h, <4 x float>"
+)
+_SUMS = """
+declare <4 x float> @llvm.amdgcn.mfma.f32.16x16x16f16(<4 x half>, <4 x half>, <4 x float>, i32, i32, i32)
+"""
+_INPUTS = """
+  %hp = getelementptr <4 x half>, ptr addrspace(1) %x, i32 %t
+  %h = load <4 x half>, ptr addrspace(1) %hp
+  %sp = getelementptr <4 x float>, ptr addrspace(1) %y, i32 %t
+  %s = load <4 x float>, ptr addrspace(1) %sp
+"""
+# The product's branch goes on to the store at once.
+BRANCHES = kernel(
+    f"""{_INPUTS}
+  %bit = and i32 %n, 16
+  %clear = icmp eq i32 %bit, 0
+  br i1 %clear, label %plain, label %product
+product:
+  %e1 = extractelement <4 x float> %s, i32 1
+  %e2 = fmul float %e1, 3.0
+  %e3 = insertelement <4 x float> %s, float %e2, i32 1
+  %p = {_PRODUCT} %e3, i32 0, i32 0, i32 0)
+  br label %join
+plain:
+  %f1 = extractelement <4 x float> %s, i32 0
+  %f2 = bitcast float %f1 to i32
+  %f3 = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %f2)
+  %f4 = xor i32 %n, %f3
+  %f5 = bitcast i32 %f4 to float
+  %f6 = extractelement <4 x float> %s, i32 1
+  %f7 = fadd float %f6, %f5
+  %q = insertelement <4 x float> %s, float %f7, i32 1
+  br label %join
+join:
+  %r = phi <4 x float> [ %p, %product ], [ %q, %plain ]
+  store <4 x float> %r, ptr addrspace(1) %sp
+  ret void
+""",
+    _SUMS,
+)
+# Two conditions in turn: LLVM ends a branch with ``s_cbranch_execz`` to another.
+CHAIN = kernel(
+    f"""{_INPUTS}
+  %bit = and i32 %n, 2
+  %clear = icmp eq i32 %bit, 0
+  br i1 %clear, label %one, label %others
+one:
+  %e1 = extractelement <4 x float> %s, i32 2
+  %e2 = fmul float %e1, 3.0
+  %e3 = insertelement <4 x float> %s, float %e2, i32 1
+  br label %join
+others:
+  %bit2 = and i32 %n, 32768
+  %clear2 = icmp eq i32 %bit2, 0
+  br i1 %clear2, label %two, label %rest
+two:
+  %f1 = extractelement <4 x float> %s, i32 1
+  %f2 = fmul float %f1, 3.0
+  %f3 = insertelement <4 x float> %s, float %f2, i32 3
+  %p = {_PRODUCT} %f3, i32 0, i32 0, i32 0)
+  br label %rest
+rest:
+  %q = phi <4 x float> [ %p, %two ], [ %s, %others ]
+  br label %join
+join:
+  %v = phi <4 x float> [ %e3, %one ], [ %q, %rest ]
+  %d = {_PRODUCT} %v, i32 0, i32 0, i32 0)
+  %d1 = extractelement <4 x float> %d, i32 0
+  %d2 = fmul float %d1, 3.0
+  %d3 = insertelement <4 x float> %d, float %d2, i32 2
+  %d4 = fmul float %d2, 3.0
+  %d5 = insertelement <4 x float> %d3, float %d4, i32 1
+  store <4 x float> %d5, ptr addrspace(1) %sp
+  ret void
+""",
+    _SUMS,
+)
 
 # Matrix instructions -----------------------------------------------------------------------------
 # intrinsic: (type of A and B, type of C and D, architectures)

@@ -10,13 +10,15 @@ from itertools import pairwise
 
 import pytest
 from code_mutants import NOP, kernels_of, mutants
-from hazard_kernels import FLAGS, KERNELS, MATRIX, matrix_kernel
+from hazard_kernels import BRANCHES, CHAIN, FLAGS, KERNELS, MATRIX, matrix_kernel
 
 from flydsl_emu import check_code_object
 from flydsl_emu.codeobject import Kernel
 from flydsl_emu.decode import Instruction, decode
 from flydsl_emu.sanitizer import check_kernel
+from flydsl_emu.sanitizer.flow import FlowBlock, blocks_of, without_empty_masks
 from flydsl_emu.sanitizer.registers import effects
+from flydsl_emu.sanitizer.spacing import missing_wait_states
 
 ARCHS = ("gfx942", "gfx950")
 USES = ("vector", "store", "source", "sum", "inputs")
@@ -98,6 +100,54 @@ def test_wait_states_are_exact(matrix_kernels: list[Kernel]) -> None:
     assert planted > 250
     assert missed in ([], ["v_add_f64"] * len(missed))
     assert len(missed) <= 2
+
+
+def _flow(kernel: Kernel) -> tuple[list[FlowBlock], list[FlowBlock]]:
+    """Return the blocks with all branches, and with those that some wave takes."""
+    instructions = decode(kernel.arch, kernel.code, 0)
+    registers = [effects(i, kernel.wave_size) for i in instructions]
+    blocks = blocks_of(instructions)
+    return blocks, without_empty_masks(instructions, registers, blocks, kernel.wave_size)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_no_wave_takes_a_branch_that_needs_an_empty_mask(compile_ir: Compile, arch: str) -> None:
+    (kernel,) = kernels_of(compile_ir(CHAIN, arch))
+    instructions = decode(kernel.arch, kernel.code, 0)
+    registers = [effects(i) for i in instructions]
+    blocks, taken = _flow(kernel)
+    pruned = [
+        instructions[old.last - 1].name
+        for old, new in zip(blocks, taken, strict=True)
+        if new.successors and old.successors != new.successors
+    ]
+    assert pruned
+    assert set(pruned) <= {"s_cbranch_execz", "s_cbranch_execnz"}
+    # On such a path the distance is too short; no wave takes it.
+    assert missing_wait_states(arch, instructions, registers, blocks)
+    assert check_kernel(kernel) == []
+
+
+@pytest.mark.parametrize("arch", [*ARCHS, "gfx1100", "gfx1201"])
+def test_divergent_branches_may_be_empty(compile_ir: Compile, arch: str) -> None:
+    names = set()
+    for name in ("scalars", "reduce"):
+        (kernel,) = kernels_of(compile_ir(KERNELS[name], arch))
+        blocks, taken = _flow(kernel)
+        assert blocks == taken
+        names |= {i.name for i in decode(kernel.arch, kernel.code, 0)}
+    assert "s_cbranch_execz" in names
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_use_right_behind_a_branch(compile_ir: Compile, arch: str) -> None:
+    """LLVM 22.1 sees only the longer of two paths from the product to the store."""
+    (kernel,) = kernels_of(compile_ir(BRANCHES, arch))
+    (finding,) = check_kernel(kernel)
+    assert finding.code == "FLY-U732"
+    assert finding.place.instruction.startswith("global_store_dwordx4")
+    assert finding.other is not None
+    assert finding.other.instruction.startswith("v_mfma_f32_16x16x16")
 
 
 def _needs_memory(kernel: Kernel) -> list[Instruction]:
