@@ -20,6 +20,7 @@ from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.llvm_options import LLVM_OPTIONS
 from flydsl_rocdl.passes.intrinsics import restored
 from flydsl_rocdl.passes.lowering import DYNAMIC_LDS, location_of
+from flydsl_rocdl.passes.settling import without_memory
 from flydsl_rocdl.settings import LLD, LLVM_MC
 from flydsl_rocdl.target import RocdlTarget
 
@@ -105,7 +106,7 @@ def to_llvm_ir(module: Any) -> str:
     called = sorted(set(_LIBRARY_CALL.findall(text)))
     if called:
         raise CompilerBug(f"calls of {', '.join(called)} were not lowered", code="FLY-B610")
-    return devlib.link_text(restored(text))
+    return devlib.link_text(without_memory(restored(text)))
 
 
 def _kernels_with_dynamic_lds(llvm_ir: str) -> frozenset[str]:

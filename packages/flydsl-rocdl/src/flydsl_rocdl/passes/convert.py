@@ -215,6 +215,7 @@ def _lower_function(low: Lowering, function: Any) -> None:
     for op in reversed(replaced):
         op.erase()
     settling.settle(low, function)
+    intrinsics.keep_apart(low, function)
     _set_function_type(low, function)
 
 

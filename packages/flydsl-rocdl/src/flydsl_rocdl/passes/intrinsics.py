@@ -15,9 +15,12 @@ from flydsl import mlir
 from flydsl.expr.llvm import CALLED
 from flydsl_rocdl.passes.lowering import Lowering
 
-__all__ = ["PREFIX", "called", "replace", "restored"]
+__all__ = ["PREFIX", "called", "keep_apart", "replace", "restored"]
 
 PREFIX = "fly_intrinsic"
+_APART = "fly_apart"
+_CALLS = frozenset({"llvm.call", "llvm.call_intrinsic"})
+_CONSTANTS = frozenset({"llvm.mlir.constant", "arith.constant"})
 _DECLARATION = re.compile(rf'^declare [^\n]*@"?{PREFIX}\.\d+\.[^\n]*\n', re.MULTILINE)
 _USE = re.compile(rf'@"?{PREFIX}\.\d+\.([\w.]+)"?')
 
@@ -76,6 +79,32 @@ def _attributes(
         "op_bundle_sizes": "array<i32>",
         "operandSegmentSizes": f"array<i32: {len(operands)}, 0>",
     }
+
+
+def keep_apart(low: Lowering, function: Any) -> None:
+    """Number the calls in branches of `function` that have constants as operands.
+
+    MLIR joins blocks that differ in constants only and passes these as arguments, but an intrinsic
+    may want an immediate. Blocks with numbers are not equal; LLVM does not see them.
+    """
+    calls: list[Any] = []
+    advance = mlir.ir.WalkResult.ADVANCE
+
+    def note(op: Any) -> Any:
+        name = op.name
+        called = name in _CALLS or name.startswith("rocdl.")
+        if called and op.parent.name != "gpu.func" and _has_constants(op):
+            calls.append(op)
+        return advance
+
+    function.walk(note)
+    for number, op in enumerate(calls):
+        op.attributes[_APART] = low.b.attribute(f"{number} : i64")
+
+
+def _has_constants(op: Any) -> bool:
+    owners = (getattr(v.owner, "name", "") for v in op.operands)
+    return any(owner in _CONSTANTS for owner in owners)
 
 
 def restored(text: str) -> str:
