@@ -117,12 +117,15 @@ def rows_sum(total: Any, unit: Unit) -> Any:
 
 @flyc.jit
 def raised_rows(state: Any, top: Any, unit: Unit) -> Any:
-    """Return the state of a block of rows with a reference that no weight exceeds by much."""
+    """Return the state of a block of rows with a reference that no weight exceeds by much.
+
+    Only rows that need it get another reference, whatever the other rows see.
+    """
     reference, total, parts = state
     if fx.rocdl.ballot(unit.ballot, top > reference + _LIMIT) != 0:
         for distance in range(4, unit.lanes.bit_length() - 1):
             top = fx.maxnumf(top, fx.gpu.shuffle_xor(top, 1 << distance))
-        grown = fx.arith.select(top > reference, top, reference)
+        grown = fx.arith.select(top > reference + _LIMIT, top, reference)
         factor = fx.math.exp2(reference - grown)
         reference, total = grown, total * factor
         parts = [piece * factor for piece in parts]

@@ -72,8 +72,9 @@ def raised(state: list[Any], tops: list[Any], scale: Any, plan: FlashPlan) -> li
     if fx.rocdl.ballot(fx.Int64 if unit.lanes == 64 else fx.Int32, some) != 0:
         moved = []
         for top, (reference, total, parts) in pairs:
-            most = fx.maxnumf(top, across_halves(top, unit)) * scale - plan.raised_by
-            grown = fx.arith.select(most > reference, most, reference)
+            most = fx.maxnumf(top, across_halves(top, unit)) * scale
+            needed = most > reference + plan.limit
+            grown = fx.arith.select(needed, most - plan.raised_by, reference)
             factor = power(reference - grown)
             moved.append((grown, total * factor, [part * factor for part in parts]))
         state = moved
