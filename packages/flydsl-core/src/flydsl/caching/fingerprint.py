@@ -117,6 +117,7 @@ class _Seen:
 
     def look(self, path: tuple[str, ...]) -> None:
         """Look at what is installed and, if it has been listed before, at the sources."""
+        self.fingerprint(path, ())
         places = self._places(path)
         listing = _listed(places)
         if listing is not None:

@@ -123,7 +123,8 @@ class _Builtin:
         self._code = code
         for word, name in _API.items():
             function = getattr(ctypes.pythonapi, name)
-            self.api[word] = ctypes.cast(function, ctypes.c_void_p).value or 0
+            # What a function's object holds is its address.
+            self.api[word] = ctypes.c_uint64.from_buffer(function).value
         return _MethodDef(b"launch", code.address, _FASTCALL, None)
 
 

@@ -183,10 +183,11 @@ def _key(
         # Plans hold offsets in tensors of this version.
         str(getattr(sys.modules.get("torch"), "__version__", "")),
     ]
+    known: dict[int, str | None] = {}
     for parameter in function.signature.parameters:
         annotation = repr(parameter.annotation)
         value = values[parameter.name]
-        text = _static_text(value) if parameter.constexpr else _kind_text(value)
+        text = _static_text(value) if parameter.constexpr else _kind_text(value, known)
         if text is None or " at 0x" in annotation:
             return None
         parts += [annotation, text]
@@ -205,8 +206,20 @@ def _static_text(value: object) -> str | None:
     return None if identity is None else f"{kind.__module__}.{kind.__qualname__}:{identity}"
 
 
-def _kind_text(value: object) -> str | None:
-    """Return what of a run-time argument is compiled in; None for unusual arguments."""
+def _kind_text(value: object, known: dict[int, str | None]) -> str | None:
+    """Return what of a run-time argument is compiled in; None for unusual arguments.
+
+    Args:
+        value: The argument.
+        known: What was returned for others of the same call, by identity: one tensor may stand for
+            many that are not given.
+    """
+    if id(value) not in known:
+        known[id(value)] = _new_kind_text(value, known)
+    return known[id(value)]
+
+
+def _new_kind_text(value: object, known: dict[int, str | None]) -> str | None:
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if kind in _SCALARS or name == "flydsl.expr.annotations.Stream":
@@ -214,7 +227,7 @@ def _kind_text(value: object) -> str | None:
     if isinstance(value, Numeric):
         return f"{name}:{kind!r}:{type(value.value).__name__}"
     if isinstance(value, Struct):
-        return _struct_text(name, value)
+        return _struct_text(name, value, known)
     # Before asking for an attribute that tensors lack, which takes them long to say.
     seen = exchanged(value)
     if seen is None:
@@ -227,13 +240,13 @@ def _kind_text(value: object) -> str | None:
     return f"{name}:{seen.dtype}:{seen.device}:{len(seen.shape)}:{alignment}:{unit}:{wide}"
 
 
-def _struct_text(name: str, value: Struct) -> str | None:
+def _struct_text(name: str, value: Struct, known: dict[int, str | None]) -> str | None:
     """Return what of a struct is compiled in."""
     kind: Any = type(value)
     parts = [name]
     for field in kind.fields:
         held = getattr(value, field.name)
-        text = _static_text(held) if field.constexpr else _kind_text(held)
+        text = _static_text(held) if field.constexpr else _kind_text(held, known)
         if text is None:
             return None
         parts.append(f"{field.name}:{field.kind!r}:{text}")

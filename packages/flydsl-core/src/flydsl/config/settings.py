@@ -175,8 +175,8 @@ def overridden() -> bool:
 
 def environment_text(prefixes: tuple[str, ...]) -> str:
     """Return every variable whose name begins with one of `prefixes`, as text for cache keys."""
-    items = sorted(item for item in os.environ.items() if item[0].startswith(prefixes))
-    return "\n".join(f"{name}={value}" for name, value in items)
+    names = sorted(name for name in os.environ if name.startswith(prefixes))
+    return "\n".join(f"{name}={os.environ.get(name, '')}" for name in names)
 
 
 @dataclass(frozen=True, slots=True)

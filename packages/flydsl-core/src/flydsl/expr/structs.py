@@ -109,7 +109,8 @@ class Struct:
                 hint="allocate it, and peek and poke its fields",
             )
         values = _bound(kind, args, kwargs)
-        checked = {f.name: _checked(kind, f, values[f.name]) for f in kind.fields}
+        owner = kind.base.__name__
+        checked = {f.name: _checked(owner, f, values[f.name]) for f in kind.fields}
         object.__setattr__(self, "_values", checked)
 
     def __getattr__(self, name: str) -> Any:
@@ -197,9 +198,9 @@ def _bound(kind: StructType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
         raise _wrong(kind, f"takes {len(free)} values, {len(args)} were given")
     values = dict(kind.fixed)
     values.update(zip(free, args, strict=False))
+    known = {field.name for field in kind.fields}
     for name, value in kwargs.items():
-        known = name in {field.name for field in kind.fields}
-        if not known:
+        if name not in known:
             raise _wrong(kind, f"has no field {name!r}")
         if name in values and (name not in kind.fixed or values[name] != value):
             raise _wrong(kind, f"got two values for {name!r}")
@@ -223,8 +224,8 @@ def _wrong(kind: StructType, what: str) -> UserTypeError:
     )
 
 
-def _checked(kind: StructType, field: Field, value: Any) -> Any:
-    where = f"{kind.base.__name__}.{field.name}"
+def _checked(owner: str, field: Field, value: Any) -> Any:
+    where = f"{owner}.{field.name}"
     if not field.constexpr:
         return coerced(value, field.kind, where)
     if isinstance(field.kind, ConstexprKind):

@@ -235,14 +235,19 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     return _combined(name, flat, names, path, mutable=True)
 
 
-def slots_of(kind: type) -> list[str]:
+def slots_of(kind: type) -> tuple[str, ...]:
     """Return the attributes that have a slot in objects of a class."""
+    return _slots(kind.__mro__)
+
+
+@functools.lru_cache(maxsize=128)
+def _slots(classes: tuple[type, ...]) -> tuple[str, ...]:
     found: list[str] = []
-    for owner in kind.__mro__:
+    for owner in classes:
         named = vars(owner).get("__slots__", ())
         every = (named,) if isinstance(named, str) else named
         found += [mangled(slot, owner.__name__) for slot in every]
-    return found
+    return tuple(found)
 
 
 def attributes_of(value: Any, names: frozenset[str] | None) -> dict[str, Any] | None:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import hashlib
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from flydsl.frontend.contents import classes_in, code_digest, content_of
 from flydsl.frontend.scanning import Dependency, Scan
@@ -32,6 +30,8 @@ __all__ = [
     "collect_dependencies",
     "value_identity",
 ]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ class Dependencies:
     def __init__(
         self,
         entries: tuple[Dependency, ...],
-        checks: tuple[Iterable[Check], ...],
-        functions: Mapping[int, FunctionState] = MappingProxyType({}),
+        checks: tuple[Callable[[], Iterable[Check]], ...],
+        functions: tuple[Callable[[], Iterable[FunctionState]], ...],
         reached: tuple[Reached, ...] = (),
         digest: str = "",
     ) -> None:
         self.entries = entries
         self.reached = reached
-        # In parts: a part may make its checks when they are first needed.
+        # In parts, which a part may make when they are first needed.
         self._checks = checks
         self._functions = functions
         self._digest = digest
@@ -93,7 +93,8 @@ class Dependencies:
     def of(cls, scan: Scan) -> Dependencies:
         """Return what a scan has found."""
         scan.finish()
-        return cls(tuple(scan.entries.values()), (tuple(scan.checks),), scan.functions)
+        checks, functions = scan.checks.copy, scan.functions.values
+        return cls(tuple(scan.entries.values()), (checks,), (functions,))
 
     @property
     def portable(self) -> bool:
@@ -111,7 +112,7 @@ class Dependencies:
     def unchanged(self) -> bool:
         """Return whether every place still holds what it held when this was collected."""
         if self._watch is None:
-            self._watch = Watch(chain.from_iterable(self._checks), self._functions.values())
+            self._watch = Watch(_all(self._checks), _all(self._functions))
         return self._watch.holds()
 
     def extended(self, functions: Iterable[types.FunctionType]) -> Dependencies:
@@ -119,20 +120,19 @@ class Dependencies:
 
         `digest` stays that of the scan: a cache looks for it before there is a trace.
         """
-        found = [function for function in functions if id(function) not in self._functions]
+        known = {id(state.function) for state in _all(self._functions)}
+        found = [function for function in functions if id(function) not in known]
         if not found:
             return self
         scans = [collect_dependencies(function) for function in found]
-        known = dict(self._functions)
-        for scan in scans:
-            known |= scan._functions
         reached = tuple(
             Reached(function.__module__, function.__qualname__, scan.digest, scan.portable)
             for function, scan in zip(found, scans, strict=True)
         )
         checks = self._checks + tuple(part for scan in scans for part in scan._checks)
+        states = self._functions + tuple(part for scan in scans for part in scan._functions)
         reached += self.reached
-        return Dependencies(self.entries, checks, known, reached, self._digest)
+        return Dependencies(self.entries, checks, states, reached, self._digest)
 
     def given(self, values: Iterable[object], structs: Iterable[type] = ()) -> Dependencies:
         """Return these with the code that comes with arguments.
@@ -149,7 +149,7 @@ class Dependencies:
     def with_classes(self, classes: Dependencies) -> Dependencies:
         """Return these with the code of the classes of arguments."""
         checks = self._checks + classes._checks
-        functions = dict(self._functions) | dict(classes._functions)
+        functions = self._functions + classes._functions
         found = Dependencies(self.entries, checks, functions, self.reached, self._digest)
         found.given_digest = classes.digest if classes.portable else None
         return found
@@ -159,6 +159,11 @@ class Dependencies:
         flat = list(_flat(specs))
         structs = [spec.static for spec in flat if spec.parts and isinstance(spec.static, type)]
         return self.given((spec.static for spec in flat if not spec.ir_type), structs)
+
+
+def _all(parts: Iterable[Callable[[], Iterable[T]]]) -> Iterator[T]:
+    for part in parts:
+        yield from part()
 
 
 def _flat(specs: Iterable[ArgSpec]) -> Iterator[ArgSpec]:

@@ -71,7 +71,7 @@ def _recalled(what: tuple[str, ...], roots: Sequence[object]) -> Dependencies | 
             return None
     except _FAILURES:
         return None
-    return Dependencies((), (repeated,), repeated.functions, (), recipe.digest)
+    return Dependencies((), (repeated.checks,), (repeated.functions,), (), recipe.digest)
 
 
 def _scanned(scan: Scan, what: tuple[str, ...], roots: Sequence[object]) -> Dependencies:

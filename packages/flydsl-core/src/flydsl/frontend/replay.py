@@ -22,7 +22,7 @@ from flydsl.frontend.contents import MEMOISED, classes_in, content_of
 from flydsl.frontend.eligible import is_user_module, rewritable
 from flydsl.frontend.recipes import PLAIN, SPACES, Recipe, attributes_named
 from flydsl.frontend.scanning import fields_of, inner_of, is_generated, options_of
-from flydsl.frontend.watching import Check, Place
+from flydsl.frontend.watching import Check, FunctionState, Place
 
 __all__ = ["Refused", "Replay"]
 
@@ -46,15 +46,13 @@ class Refused(Exception):
 
 
 class Replay:
-    """One repetition of a scan; as an iterable, what to look at before later launches.
+    """One repetition of a scan.
 
     Args:
         recipe: What to repeat.
         roots: What the scan began with.
 
     Attributes:
-        functions: As those of `flydsl.frontend.scanning.Scan`, as plain tuples: making others would
-            take most time.
         contents: See `Recipe`.
 
     Raises:
@@ -63,8 +61,9 @@ class Replay:
 
     def __init__(self, recipe: Recipe, roots: Sequence[object]) -> None:
         self._reads = recipe.reads
+        # What is kept for later calls is kept flat: Python's garbage collector goes through it.
         self._checks: list[Any] = []
-        self.functions: dict[int, Any] = {}
+        self._states: list[tuple[Any, ...]] = []
         self.contents = list(recipe.contents)
         self._tokens: list[object] = []
         self._names = recipe.names
@@ -89,21 +88,27 @@ class Replay:
             _require(absent.isdisjoint(found[number].__globals__))
             shadowing = scanning.BUILTINS & absent
             if shadowing:
-                self._checks.append((("absent", found[number], shadowing), None, "", None))
+                self._checks += ("absent", found[number], shadowing, None, "", None)
         for number, attributes in recipe.modules:
             _require(attributes_named(found[number], recipe.names) == attributes)
 
     def proof(self) -> bytes:
-        """Return the hash of everything that was looked at."""
+        """Return the hash of everything that was looked at, and forget that."""
         digest, tokens = hashlib.sha256(), self._tokens
+        self._tokens, self._held = [], {}
         # In parts: the operating system takes longer to supply a large buffer than this to fill it.
         for start in range(0, len(tokens), _PART):
             # Version 2 writes values one by one: later ones refer to objects seen before.
             digest.update(marshal.dumps(tokens[start : start + _PART], 2))
         return digest.digest()
 
-    def __iter__(self) -> Iterator[Check]:
-        """Yield what `flydsl.frontend.scanning.Scan.checks` has: a second call asks first."""
+    def functions(self) -> Iterator[FunctionState]:
+        """Yield what `flydsl.frontend.scanning.Scan.functions` has."""
+        for columns in self._states:
+            yield from map(FunctionState, *columns)
+
+    def checks(self) -> Iterator[Check]:
+        """Yield what `flydsl.frontend.scanning.Scan.checks` has."""
         at, found = 0, self._found
         for kind, owners, names in self._reads:
             if kind not in _UNWATCHED:
@@ -112,8 +117,9 @@ class Replay:
                 for owner, name, value in zip(owned, names, values, strict=True):
                     yield Check(Place(kind, owner, name), value)
             at += len(names)
-        for place, *held in self._checks:
-            yield Check(Place(*place), *held)
+        others = iter(self._checks)
+        for kind, owner, name, value, content, watched in zip(*6 * [others], strict=True):
+            yield Check(Place(kind, owner, name), value, content, watched)
 
     # Places --------------------------------------------------------------------------------------
     def _read(self, kind: str, owners: Sequence[Any], names: Sequence[Any]) -> list[Any]:
@@ -163,7 +169,7 @@ class Replay:
                 held = content.digest if content.mutable else ""
                 self.contents.append(held)
             if held:
-                self._checks.append((("fixed", value, ""), value, held, self._names))
+                self._checks += ("fixed", value, "", value, held, self._names)
 
     def _flat(self, value: Any, depth: int) -> bool:
         """Note what `content_of` looks at; return whether classes of the user's may be inside."""
@@ -210,9 +216,7 @@ class Replay:
         _require(_FUNCTION.issuperset(map(type, values)))
         parts = list(map(_PARTS, values))
         codes, spaces, defaults, keyword_defaults = zip(*parts, strict=True)
-        # Plain tuples in the form of `FunctionState`.
-        states = zip(values, codes, defaults, keyword_defaults, strict=True)
-        self.functions.update(zip(map(id, values), states, strict=True))
+        self._states.append((values, codes, defaults, keyword_defaults))
         self._tokens += codes
         different = {id(space): space for space in spaces}.values()
         _require(not any("__flydsl_internal__" in space for space in different))
@@ -234,7 +238,7 @@ class Replay:
         _require(content.portable)
         self._tokens.append(content.digest)
         if content.mutable:
-            self._checks.append((("attribute", function, name), held, content.digest, None))
+            self._checks += ("attribute", function, name, held, content.digest, None)
 
     def _members(self, values: list[Any]) -> None:
         """A class tells what its members are, and the next batch has their functions."""
@@ -254,7 +258,7 @@ class Replay:
         tokens, checks = self._tokens, self._checks
         for kind in values:
             space = vars(kind)
-            checks.append((("count", kind, ""), len(space), "", None))
+            checks += ("count", kind, "", len(space), "", None)
             types_ = list(map(type, space.values()))
             tokens += (list(map(_NAMED, kind.__mro__)), list(space), list(map(_TYPE_NAME, types_)))
             for (name, member), type_ in zip(space.items(), types_, strict=True):
@@ -270,7 +274,7 @@ class Replay:
                 tokens.append(generated)
                 if generated and type_ is types.FunctionType:
                     # Which one it is counts later, though not what it does.
-                    checks.append((("member", kind, name), member, "", None))
+                    checks += ("member", kind, name, member, "", None)
             if "__dataclass_fields__" in space:
                 tokens.append(fields_of(kind))
 

@@ -188,7 +188,7 @@ class Watch:
                 absent[id(space), name] = (space.keys(), name)
             if content:
                 inside[id(value), content, id(names)] = _Inside(value, content, names)
-        self._functions = tuple(functions)
+        self._functions = tuple({id(state.function): state for state in functions}.values())
         self._items = _Held(getitem, items.values())
         self._attributes = _Held(getattr, attributes.values())
         self._inside = tuple(inside.values())
@@ -272,7 +272,7 @@ def _attributes(value: Any, names: frozenset[str] | None) -> list[Callable[[Any]
     Empty for an object with a slot that has no value yet.
     """
     slots = slots_of(type(value))
-    slots = [s for s in slots if (names is None or s in names) and not s.startswith("__")]
+    slots = tuple(s for s in slots if (names is None or s in names) and not s.startswith("__"))
     if not all(hasattr(value, slot) for slot in slots):
         return []
     found: list[Callable[[Any], Any]] = []
