@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import enum
 import functools
 import hashlib
@@ -112,9 +114,9 @@ def content_of(
     inner = (*path, id(value))
     if isinstance(value, enum.Enum):
         return _combined(f"{type(value).__qualname__}.{value.name}", [value.value], names, inner)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, collections.deque)):
         kind = type(value).__qualname__
-        return _combined(kind, value, names, inner, mutable=isinstance(value, list))
+        return _combined(kind, value, names, inner, mutable=not isinstance(value, tuple))
     if isinstance(value, (set, frozenset)):
         items = [content_of(item, names, inner) for item in value]
         text = f"set{sorted(item.digest for item in items)}"
@@ -140,7 +142,7 @@ def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
     held: Iterable[object] = ()
     if isinstance(value, (dict, types.MappingProxyType)):
         held = [part for pair in value.items() for part in pair]
-    elif isinstance(value, (tuple, list, set, frozenset)):
+    elif isinstance(value, (tuple, list, set, frozenset, collections.deque)):
         held = value
     elif isinstance(value, type):
         if is_user_module(value.__module__):
@@ -220,6 +222,9 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     if hasattr(value, "_version") and hasattr(value, "data_ptr"):
         # A torch tensor counts the changes of its content.
         return Content(hashed(f"{name}:{id(value)}:{value._version}"), False, True)
+    if isinstance(value, (bytearray, array.array)):
+        code = getattr(value, "typecode", "")
+        return Content(hashed(f"{name}:{code}:{hashlib.sha256(value).hexdigest()}"), True, True)
     if hasattr(value, "tobytes") and hasattr(value, "nbytes"):
         if value.nbytes <= _MAX_ARRAY_BYTES:
             shape = f"{getattr(value, 'dtype', '')}{getattr(value, 'shape', '')}"

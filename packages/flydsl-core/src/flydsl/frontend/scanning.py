@@ -12,7 +12,7 @@ import builtins
 import dataclasses
 import enum
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -43,6 +43,8 @@ BUILTINS: Final = frozenset(vars(builtins))
 """What code finds where no global has the name."""
 _GENERATED = "__create_fn__.<locals>."
 """How the qualified names of the methods begin that `dataclasses` writes."""
+_BY_TEXT: Final = frozenset({"getattr", "hasattr", "vars", "__dict__"})
+"""Code with one of these may name attributes in texts."""
 _FIELD: Final = attrgetter("name", "init", "kw_only", "compare", "hash", "_field_type.name")
 
 
@@ -163,6 +165,9 @@ class Scan:
             self.checks.append(
                 Check(place, value, content.digest if content.mutable else "", names)
             )
+            if content.mutable and is_user_module(type(value).__module__):
+                # Another class may have the same name, and other methods.
+                self.checks.append(Check(Place("attribute", value, "__class__"), type(value)))
 
     def _function(self, path: str, function: types.FunctionType) -> None:
         """Record a function and what its code names."""
@@ -312,5 +317,18 @@ class Scan:
 
 def names_in(code: types.CodeType) -> frozenset[str]:
     """Return the global names and attributes in code and in that of its inner functions."""
-    inner = [names_in(part) for part in code.co_consts if isinstance(part, types.CodeType)]
-    return frozenset(code.co_names).union(*inner)
+    names = frozenset(code.co_names).union(*map(names_in, _inner(code)))
+    return names if names.isdisjoint(_BY_TEXT) else names.union(_texts(code))
+
+
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    return (part for part in code.co_consts if isinstance(part, types.CodeType))
+
+
+def _texts(code: types.CodeType | tuple[object, ...]) -> Iterator[str]:
+    """Yield what in code may be the name of an attribute."""
+    for constant in code.co_consts if isinstance(code, types.CodeType) else code:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+        elif isinstance(constant, (tuple, types.CodeType)):
+            yield from _texts(constant)

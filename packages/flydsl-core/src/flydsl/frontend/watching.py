@@ -134,9 +134,14 @@ class _Inside:
 
     def __init__(self, value: object, content: str, names: frozenset[str] | None) -> None:
         self._value, self._content, self._names = value, content, names
+        self._kinds: list[tuple[object, type]] = [(value, type(value))]
         self._parts: list[tuple[Callable[..., Any], object, tuple[object, ...]]] | None = None
 
     def holds(self) -> bool:
+        # Another class may have the same name, and other methods.
+        for owner, kind in self._kinds:
+            if type(owner) is not kind:
+                return False
         if self._parts is not None:
             for read, owner, before in self._parts:
                 now = read(owner)
@@ -148,7 +153,8 @@ class _Inside:
         if content_of(value, names).digest != self._content:
             return False
         parts: list[tuple[Callable[..., Any], object]] = []
-        looked = _parts(value, names, parts, 0)
+        self._kinds = [(value, type(value))]
+        looked = _parts(value, names, (parts, self._kinds), 0)
         # Where not all parts can be looked at, the content is hashed every time.
         self._parts = [(read, owner, read(owner)) for read, owner in parts] if looked else None
         return True
@@ -225,7 +231,7 @@ def _values(owner: Mapping[object, object]) -> tuple[object, ...]:
 def _parts(
     value: Any,
     names: frozenset[str] | None,
-    found: list[tuple[Callable[..., Any], object]],
+    found: tuple[list[tuple[Callable[..., Any], object]], list[tuple[object, type]]],
     depth: int,
 ) -> bool:
     """Collect what to read of a value and of all that it holds; return whether that is everything.
@@ -233,10 +239,12 @@ def _parts(
     Args:
         value: The value.
         names: See `content_of`.
-        found: Gets functions and what to call them with; they return tuples of objects.
+        found: Gets functions and what to call them with, which return tuples of objects; and
+            objects of classes of the user's, and these.
         depth: How far inside another value it is.
     """
     kind = type(value)
+    readers, kinds = found
     inner: Iterable[Any]
     if depth == _MAX_DEPTH or kind in _HASHED:
         return False
@@ -245,21 +253,22 @@ def _parts(
     elif isinstance(value, enum.Enum):
         inner = (value.value,)
     elif kind is list:
-        found.append((tuple, value))
+        readers.append((tuple, value))
         inner = value
     elif kind in (dict, types.MappingProxyType):
-        found.append((_values, value))
+        readers.append((_values, value))
         inner = _values(value)
     elif kind is types.FunctionType:
-        found.append((attrgetter(*_FUNCTION_PARTS), value))
+        readers.append((attrgetter(*_FUNCTION_PARTS), value))
         inner = (value.__defaults__, value.__kwdefaults__)
         if value.__closure__ is not None:
             return False
     elif is_user_module(kind.__module__) or kind is types.SimpleNamespace:
-        readers = _attributes(value, names)
-        found += [(reader, value) for reader in readers]
-        inner = [item for reader in readers for item in reader(value)]
-        if not readers:
+        attributes = _attributes(value, names)
+        readers += [(reader, value) for reader in attributes]
+        kinds.append((value, kind))
+        inner = [item for reader in attributes for item in reader(value)]
+        if not attributes:
             return False
     else:
         return not content_of(value, names).mutable

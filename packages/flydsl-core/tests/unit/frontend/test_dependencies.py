@@ -83,6 +83,86 @@ def test_a_mutated_container_is_noticed():
     assert not found.unchanged()
 
 
+@pytest.mark.parametrize(
+    ("made", "changed"),
+    [
+        ("[1, 2]", "[0] = 3"),
+        ("{1, 2}", ".add(3)"),
+        ("{'a': [1]}", "['a'][0] = 3"),
+        ("__import__('collections').deque([1, 2])", "[0] = 3"),
+        ("__import__('collections').deque([[1]])", "[0][0] = 3"),
+        ("__import__('collections').OrderedDict(a=1)", "['a'] = 3"),
+        ("__import__('collections').Counter('a')", "['a'] = 3"),
+        ("bytearray(b'12')", "[0] = 3"),
+        ("__import__('array').array('i', [1, 2])", "[0] = 3"),
+    ],
+)
+@pytest.mark.parametrize("checked", [0, 2])
+def test_mutable_values_of_every_kind_count_by_content(made, changed, checked):
+    source = MODULE.replace("[1, 2]", made)
+    space = module(source)
+    found = collect_dependencies(space.outer)
+    assert found.portable
+    assert found.digest == collect_dependencies(module(source).outer).digest
+    for _ in range(checked):
+        assert found.unchanged()
+    exec(f"TABLE{changed}", vars(space))
+    assert not found.unchanged()
+    assert collect_dependencies(space.outer).digest != found.digest
+
+
+BY_TEXT = """
+import types
+held = types.ModuleType("user_held")
+held.SCALE, held.OTHER, held.UNUSED = 1, 2, 3
+
+def named(x):
+    return x * getattr(held, "SCALE")
+
+def listed(x):
+    return x * sum(vars(held)[name] for name in ("SCALE", "OTHER"))
+"""
+
+
+@pytest.mark.parametrize("name", ["named", "listed"])
+def test_attributes_that_are_named_in_texts_count(name):
+    space = module(BY_TEXT)
+    found = collect_dependencies(getattr(space, name))
+    space.held.UNUSED = 4
+    assert found.unchanged()
+    space.held.SCALE = 4
+    assert not found.unchanged()
+
+
+OBJECT = """
+class Held:
+    def __init__(self):
+        self.inner = [1]
+    def scaled(self, x):
+        return x * 2
+
+held = Held()
+around = [held]
+
+def direct(x):
+    return held.scaled(x)
+
+def inside(x):
+    return around[0].scaled(x)
+"""
+
+
+@pytest.mark.parametrize(("name", "checked"), [("direct", 0), ("direct", 2), ("inside", 1)])
+def test_another_class_of_the_same_name_is_noticed(name, checked):
+    """Reloading tools give objects the class of the new source, which is called as the old one."""
+    space = module(OBJECT)
+    found = collect_dependencies(getattr(space, name))
+    for _ in range(checked):
+        assert found.unchanged()
+    space.held.__class__ = module(OBJECT.replace("x * 2", "x * 3")).Held
+    assert not found.unchanged()
+
+
 def test_a_helper_edited_in_place_is_noticed():
     space = module()
     found = collect_dependencies(space.outer)
