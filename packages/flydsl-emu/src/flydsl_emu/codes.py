@@ -20,7 +20,8 @@ CODES: dict[str, str] = {
     "FLY-U716": "a kernel wrote memory that the launch declares read-only",
     "FLY-U717": "a kernel accessed its private segment out of bounds",
     "FLY-U718": "a kernel reached a trap instruction",
-    "FLY-U720": "a workgroup size that the kernel was not compiled for",
+    "FLY-U720": "a workgroup size that the kernel was not compiled for, or a grid that is too "
+    "large or not whole clusters",
     "FLY-U721": "more LDS than the architecture has",
     "FLY-U722": "a debugger's access to a register or to memory that a wave does not have",
     "FLY-U723": "nothing to trace",

@@ -354,6 +354,14 @@ def _check(kernel: LoadedKernel, geometry: Geometry) -> None:
             value=geometry.block,
             allowed=f"1 to {limit} threads, as the kernel was compiled",
         )
+    if any(g * b >= 1 << 32 for g, b in zip(geometry.grid, geometry.block, strict=True)):
+        # As on a device: a packet counts threads, in 32 bits along each axis.
+        raise UserError(
+            f"kernel {kernel.kernel.name!r}: the grid has too many threads along one axis",
+            code="FLY-U720",
+            value=f"{geometry.grid} workgroups of {geometry.block}",
+            allowed="workgroups times threads below 2**32 along each axis",
+        )
     _check_cluster(kernel, geometry)
     capacity = int(constants_of(kernel.kernel.arch)["lds_capacity"].value)
     total = kernel.kernel.descriptor.group_segment + geometry.dynamic_lds

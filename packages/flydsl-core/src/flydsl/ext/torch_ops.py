@@ -81,8 +81,9 @@ def launcher_op(name: str, launcher: JitFunction, *, mutates: Sequence[str]) -> 
     """Register a launcher as an operator that writes to some of its arguments and returns nothing.
 
     Tensor parameters take tensors, integer and float parameters numbers, compile-time parameters
-    what their annotation says. A stream parameter takes no argument: the operator runs on the
-    current stream.
+    what their annotation says; those annotated ``X | None`` take None too. A stream parameter takes
+    no argument: the operator runs on the current stream. PyTorch does not differentiate through it:
+    what it writes has no gradient. `register_op` makes operators that have one.
 
     Args:
         name: ``"namespace::name"``.
@@ -103,7 +104,7 @@ def launcher_op(name: str, launcher: JitFunction, *, mutates: Sequence[str]) -> 
             "launcher_op takes a function decorated with @flyc.jit", code="FLY-U496", value=launcher
         )
     parameters = launcher.signature.parameters
-    tensors = [p.name for p in parameters if p.annotation is Tensor]
+    tensors = [p.name for p in parameters if p.dsl_type is Tensor]
     for written in mutates:
         if written not in tensors:
             raise UserValueError(
@@ -167,24 +168,25 @@ def _check_name(name: str) -> None:
 
 def _schema_type(name: str, parameter: Any) -> str:
     """Return the type of a parameter in a schema; ``*`` stands where an alias mark goes."""
-    annotation = parameter.annotation
+    annotation = parameter.annotation if parameter.constexpr else parameter.dsl_type
+    optional = "?" if parameter.optional else ""
     if annotation is Tensor:
-        return "Tensor*"
+        return f"Tensor*{optional}"
     if isinstance(annotation, ConstexprKind):
         found = _STATIC_TYPES.get(annotation.kind)
         if found is not None:
             return found
     elif isinstance(annotation, type) and issubclass(annotation, Boolean):
-        return "bool"
+        return f"bool{optional}"
     elif isinstance(annotation, type) and issubclass(annotation, Integer):
-        return "SymInt"
+        return f"SymInt{optional}"
     elif isinstance(annotation, type) and issubclass(annotation, Float):
-        return "float"
+        return f"float{optional}"
     hint = "pass the tensor instead of a pointer" if annotation is Pointer else ""
     raise UserTypeError(
         f"parameter {parameter.name!r} of {name} has no type that an operator can take",
         code="FLY-U496",
-        value=annotation,
+        value=parameter.annotation,
         allowed="fx.Tensor, integer and float classes, fx.Constexpr of bool, int, float or str",
         hint=hint,
     )

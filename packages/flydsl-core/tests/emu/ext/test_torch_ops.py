@@ -112,6 +112,41 @@ def test_sizes_may_be_dynamic():
         assert torch.equal(run(a), 2 * a)
 
 
+@flyc.kernel
+def add_kernel(A: fx.Tensor, B: fx.Tensor | None, C: fx.Tensor | None, s: fx.Float32 | None):
+    i = fx.thread_idx.x
+    total = A[i]
+    if fx.const_expr(B is not None):
+        total = total + B[i]
+    if fx.const_expr(s is not None):
+        total = total * s
+    if fx.const_expr(C is not None):
+        C[i] = total
+    else:
+        A[i] = total
+
+
+@flyc.jit
+def add(A: fx.Tensor, B: fx.Tensor | None, C: fx.Tensor | None, s: fx.Float32 | None):
+    add_kernel(A, B, C, s).launch(grid=1, block=64)
+
+
+def test_parameters_that_may_be_none():
+    operator = launcher_op("flydsl_test::add", add, mutates=["A", "C"])
+    assert str(torch.ops.flydsl_test.add.default._schema) == (
+        "flydsl_test::add(Tensor(a0!) A, Tensor? B, Tensor(a2!)? C, float? s) -> ()"
+    )
+    a, b = torch.arange(64.0), torch.ones(64)
+    for call in (operator, compiled(operator)):
+        c, other = torch.zeros(64), a.clone()
+        call(a, b, c, 2.0)
+        assert torch.equal(c, 2 * (a + 1))
+        call(a, None, c, None)
+        assert torch.equal(c, a)
+        call(other, b, None, None)
+        assert torch.equal(other, a + 1)
+
+
 def test_operators_keep_what_pytorch_asks_of_them():
     x = torch.randn(20, dtype=torch.float32)
     torch.library.opcheck(scale_op, (x, torch.zeros(20), 20, 1.5, 64))

@@ -73,6 +73,12 @@ def test_each_axis_is_checked_and_the_first_wrong_one_is_named():
         ran(plane, -1, -1, 2**64 - 1)
 
 
+def test_threads_along_an_axis_are_counted_in_32_bits():
+    for args in ((2**31, 2), (2**31 - 1, 64)):
+        with pytest.raises(FlyDSLError, match="too many threads along one axis"):
+            ran(wide, *args)
+
+
 def test_a_grid_of_zero_launches_nothing():
     assert ran(wide, 0, 64) == 0
     assert ran(plane, 4, 0, 1) == 0

@@ -54,7 +54,7 @@ LAUNCH_FUNCTIONS = ("hipModuleLaunchKernel", "hipDrvLaunchKernelEx")
 _NEEDED = (LAUNCH_FUNCTIONS[0], "hipGetErrorName", "hipGetErrorString", "hipGetLastError")
 """What tells HIP from another library, and what explains the errors of the others."""
 ENTRY = "fly_hip_launch"
-BAD_ABI, BAD_BLOCK, BAD_GRID, BAD_LDS, BAD_CLUSTER = -1, -2, -3, -4, -5
+BAD_ABI, BAD_BLOCK, BAD_GRID, BAD_LDS, BAD_CLUSTER, BAD_PARTS = -1, -2, -3, -4, -5, -6
 
 
 class HipKernel(ctypes.Structure):

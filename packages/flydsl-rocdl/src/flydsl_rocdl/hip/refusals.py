@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flydsl.errors import FlyDSLError, TargetError, UserError
 from flydsl.runtime.abi import FlyLaunch
-from flydsl_rocdl.hip.core import BAD_BLOCK, BAD_CLUSTER, BAD_GRID, BAD_LDS, HipKernel
+from flydsl_rocdl.hip.core import BAD_BLOCK, BAD_CLUSTER, BAD_GRID, BAD_LDS, BAD_PARTS, HipKernel
 
 __all__ = ["refusal"]
 
@@ -38,6 +38,13 @@ def refusal(status: int, launch: FlyLaunch) -> FlyDSLError | None:
             code="FLY-U652",
             value=f"{kernel.lds_static} static + {launch.dynamic_lds} dynamic bytes",
             allowed=f"{kernel.lds_capacity} bytes",
+        )
+    if status == BAD_PARTS:
+        return UserError(
+            "the grid is not whole clusters",
+            code="FLY-U654",
+            value=f"grid {grid}, clusters of {tuple(launch.cluster)}",
+            allowed="grids that clusters divide along each axis",
         )
     if status == BAD_CLUSTER:
         return TargetError(

@@ -19,6 +19,7 @@ from flydsl_rocdl.hip.core import (
     BAD_CLUSTER,
     BAD_GRID,
     BAD_LDS,
+    BAD_PARTS,
     ENTRY,
     HipDriver,
     HipKernel,
@@ -66,7 +67,7 @@ def llvm_ir() -> str:
     }
     lds = out.load("i32", "%launch", FlyLaunch.dynamic_lds.offset)
     _check(out, kernel, dims, lds)
-    clustered = _check_cluster(out, driver, dims["cluster"])
+    clustered = _check_cluster(out, driver, dims["grid"], dims["cluster"])
     device = out.load("i32", "%launch", FlyLaunch.device.offset)
     get_device = out.load("ptr", driver, HipDriver.get_device.offset)
     set_device = out.load("ptr", driver, HipDriver.set_device.offset)
@@ -120,13 +121,17 @@ def _check(out: _Body, kernel: str, dims: dict[str, list[str]], lds: str) -> Non
     out.refuse(out.value(f"icmp ugt i32 {lds}, {left}"), BAD_LDS)
 
 
-def _check_cluster(out: _Body, driver: str, cluster: list[str]) -> str:
-    """Refuse clusters where HIP cannot launch them; return whether there are any."""
+def _check_cluster(out: _Body, driver: str, grid: list[str], cluster: list[str]) -> str:
+    """Refuse clusters that HIP or the grid does not have; return whether there are any."""
     parts = [out.value(f"icmp ugt i32 {size}, 1") for size in cluster]
     clustered = out.value(f"or i1 {out.value(f'or i1 {parts[0]}, {parts[1]}')}, {parts[2]}")
     extended = out.load("i64", driver, HipDriver.launch_ex.offset)
     missing = out.value(f"icmp eq i64 {extended}, 0")
     out.refuse(out.value(f"and i1 {clustered}, {missing}"), BAD_CLUSTER)
+    for count, size in zip(grid, cluster, strict=True):
+        some = out.value(f"icmp ugt i32 {size}, 1")
+        part = out.value(f"urem i32 {count}, {out.value(f'select i1 {some}, i32 {size}, i32 1')}")
+        out.refuse(out.value(f"icmp ne i32 {part}, 0"), BAD_PARTS)
     return clustered
 
 

@@ -119,6 +119,8 @@ class Direct:
         ({"grid": (1, 2**31, 1), "block": (1, 4, 1)}, "below 2**32"),
         ({"grid": (1, 1, 2**32 - 1), "block": (1, 1, 2)}, "below 2**32"),
         ({"dynamic_lds": 64513}, "1024 static + 64513 dynamic bytes"),
+        ({"grid": (5, 1, 1), "cluster": (2, 1, 1)}, "grid (5, 1, 1), clusters of (2, 1, 1)"),
+        ({"grid": (4, 3, 1), "cluster": (2, 2, 0)}, "whole clusters"),
     ],
 )
 def test_limits_are_checked_before_hip_is_called(runtime, stub, fields, words):
