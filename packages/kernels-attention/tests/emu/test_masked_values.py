@@ -150,16 +150,23 @@ def test_values_in_pages_on_gfx950():
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
-def test_values_in_every_mode(target):
-    for dtype in (BF16, F16):
-        for d, d_v in ((64, 64), (96, 160), (128, 128), (256, 256)):
-            for window in ((None, 0), (0, 0), (33, 5), (None, 40), (200, 0)):
-                spoiled_values((2, 150, 130, 2, 1, d, d_v), dtype, window=window)
-                spoiled_values((1, 20, 300, 2, 1, d, d_v), dtype, window=window, num_splits=3)
-    for kind, layout in [("packed", ""), ("paged", "linear"), ("paged", "vectorised")]:
-        for window in ((None, None), (9, None), (60, None)):
-            sequences(kind, layout, window)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("d", [(64, 64), (96, 160), (128, 128), (256, 256)], ids=str)
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
+def test_values_in_every_mode(dtype, d, target):
+    for window in ((None, 0), (0, 0), (33, 5), (None, 40), (200, 0)):
+        spoiled_values((2, 150, 130, 2, 1, *d), dtype, window=window)
+        spoiled_values((1, 20, 300, 2, 1, *d), dtype, window=window, num_splits=3)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("kind", "layout"), [("packed", ""), ("paged", "linear"), ("paged", "vectorised")]
+)
+def test_values_of_sequences_in_every_mode(kind, layout, target):
+    for window in ((None, None), (9, None), (60, None)):
+        sequences(kind, layout, window)
 
 
 def decoded(case):
