@@ -34,6 +34,8 @@ __all__ = ["EmulatorModule", "EmulatorRuntime", "create", "emulator", "sharing"]
 
 _ALIGNMENT = 256
 _LARGEST_CLUSTER = 16
+_HELD = 128 << 20
+"""Bytes that kernels together keep for later launches; those launched longest ago give way."""
 
 
 class EmulatorModule:
@@ -73,6 +75,7 @@ class EmulatorRuntime:
 
     def __init__(self) -> None:
         self._kernels: dict[int, LoadedKernel] = {}
+        self._recent: dict[LoadedKernel, None] = {}
         self._next = 1
         self._lock = ProcessLock()
         self._errors = threading.local()
@@ -128,7 +131,10 @@ class EmulatorRuntime:
 
     def unregister(self, handle: int) -> None:
         """Make a launch handle invalid."""
-        self._kernels.pop(handle, None)
+        kernel = self._kernels.pop(handle, None)
+        with self._lock:
+            if kernel is not None:
+                self._recent.pop(kernel, None)
 
     # Launching -----------------------------------------------------------------------------------
     def restart(self, code: CodeObject, device: int) -> None:
@@ -205,7 +211,21 @@ class EmulatorRuntime:
         finally:
             if observers is not None:
                 observers.finished(record)
+            self._launched(kernel)
         remember(record)
+
+    def _launched(self, kernel: LoadedKernel) -> None:
+        """Note a launch, and have other kernels release memory if all keep too much."""
+        with self._lock:
+            self._recent.pop(kernel, None)
+            self._recent[kernel] = None
+            held = sum(other.held for other in self._recent)
+            for other in tuple(self._recent):
+                if held <= _HELD or other is kernel:
+                    break
+                held -= other.held
+                del self._recent[other]
+                other.release()
 
     @staticmethod
     def _extents(launch: FlyLaunch, kernel: LoadedKernel) -> Iterator[Allocation]:

@@ -59,6 +59,7 @@ class Setup:
 
     def __init__(self, code: bytes, arch: str) -> None:
         self.runtime: EmulatorRuntime = create()
+        self.code = code
         spec = TargetSpec("rocdl", arch)
         self.module = self.runtime.load(CodeObject("hsaco", spec, code, ()), 0)
         self.input = np.arange(640, dtype=np.float32)
@@ -96,6 +97,22 @@ def test_launches_through_the_function_pointer(setup: Setup) -> None:
     assert setup.launch() == 0
     assert np.array_equal(setup.output, setup.input * 3)
     assert setup.runtime.take_error(1) is None
+
+
+def test_kernels_launched_long_ago_keep_no_memory(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = TargetSpec("rocdl", "gfx942")
+    code = CodeObject("hsaco", spec, setup.code, ())
+    monkeypatch.setattr("flydsl_emu.runtime._HELD", 1)
+    modules = [setup.module, *(setup.runtime.load(code, 0) for _ in range(3))]
+    for _ in range(2):
+        for module in modules:
+            setup.output[:] = 0
+            assert setup.launch(function=module.function("scale")) == 0
+            assert np.array_equal(setup.output, setup.input * 3)
+            held = [m._code.kernels["scale"].held for m in modules]
+            assert [h > 0 for h in held] == [m is module for m in modules]
 
 
 def test_reports_out_of_bounds_with_the_argument(setup: Setup) -> None:

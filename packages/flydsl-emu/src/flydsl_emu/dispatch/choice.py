@@ -62,6 +62,16 @@ class Tiers:
         self._interpreted += time.perf_counter() - started
         return record
 
+    @property
+    def held(self) -> int:
+        """Bytes that the interpreter keeps for later launches."""
+        return self._numpy.held if self._numpy is not None else 0
+
+    def release(self) -> None:
+        """Let the interpreter keep nothing for later launches."""
+        if self._numpy is not None:
+            self._numpy.release()
+
     def _jit_tier(self) -> JitTier:
         if self._jit is None:
             self._jit = JitTier(self.program)

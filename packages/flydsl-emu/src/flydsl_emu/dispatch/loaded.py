@@ -86,6 +86,16 @@ class LoadedKernel:
             self._chosen = Tiers(self.program)
         return self._chosen
 
+    @property
+    def held(self) -> int:
+        """Bytes of registers and local memories that are kept for later launches."""
+        return self._chosen.held if self._chosen is not None else 0
+
+    def release(self) -> None:
+        """Keep no memory for later launches, which are then as slow to begin as the first."""
+        if self._chosen is not None:
+            self._chosen.release()
+
     def launch(
         self,
         geometry: Geometry,

@@ -84,6 +84,7 @@ class Batch:
 
     Attributes:
         first: Index in the launch of the batch's first workgroup.
+        size: Bytes of its registers and local memories.
     """
 
     def __init__(
@@ -98,6 +99,9 @@ class Batch:
         self.cluster = cluster
         self.split = SplitBarriers(workgroup, self.groups, cluster)
         self.first = 0
+        state, local = self.state, machine.local.values()
+        self.size = state.vector.nbytes + state.accumulation.nbytes + state.scalar.nbytes
+        self.size += sum(memory.data.nbytes for memory in local)
         self._initial_mode = initial_mode(program.kernel)
         self._bound_by_mode: dict[int, tuple[Binder, dict[int, BoundBlock]]] = {}
         self._many_modes = False

@@ -74,7 +74,18 @@ class NumpyTier:
                     raise explained(fault, launch, group, fault.wave % geometry.waves) from None
                 for pc, waves in batch.executed():
                     record.counts[pc] = record.counts.get(pc, 0) + waves
+                # What observers bound to the instructions may be as large as the batch.
+                batch.plain()
         return record
+
+    @property
+    def held(self) -> int:
+        """Bytes of registers and local memories that are kept for later launches."""
+        return sum(batch.size for batch in tuple(self._batches.values()))
+
+    def release(self) -> None:
+        """Keep nothing for later launches."""
+        self._batches.clear()
 
     def _batch(self, geometry: Geometry, groups: int) -> Batch:
         key = (geometry, groups)
