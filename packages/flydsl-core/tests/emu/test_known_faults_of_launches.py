@@ -1,8 +1,8 @@
 """Known faults of arguments, caches and launches, each by a small program with the right outcome.
 
-The names hold the row of the project's list of known faults (B1, B2, B3, B19, B21, B22, B23, B32,
-B33). Those that need a GPU's runtime (B33, B34, B35) are tested with a stand-in for HIP, in
-`flydsl_rocdl`.
+The names hold the row of the project's list of known faults (A7, A29, B1, B2, B3, B19, B21, B22,
+B23, B32, B33). Those that need a GPU's runtime (B33, B34, B35) are tested with a stand-in for HIP,
+in `flydsl_rocdl`.
 """
 
 from __future__ import annotations
@@ -295,3 +295,70 @@ def test_B33_no_architecture_is_guessed():
         pytest.raises(TargetError, match=r"FLYDSL_TARGET|ARCH"),
     ):
         flyc.compile(launch, zeros())
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_A7_kernels_in_functions_keep_what_they_capture(flag):
+    """Also where rewriting leaves out code, and with it names that the function captures."""
+
+    def factory(flag, first, second, step):
+        def helper(value):
+            return value * step
+
+        @flyc.kernel
+        def kernel(out: fx.Tensor):
+            i = fx.thread_idx.x
+            if fx.const_expr(flag):
+                out[i] = helper(i) + first
+            else:
+                out[i] = i - second
+
+        @flyc.jit
+        def launch(out: fx.Tensor):
+            kernel(out).launch(grid=1, block=64)
+
+        return launch
+
+    for first, second, step in ((1, 2, 3), (4, 5, 6)):
+        out = zeros()
+        factory(flag, first, second, step)(out)
+        lanes = np.arange(64)
+        np.testing.assert_array_equal(out, lanes * step + first if flag else lanes - second)
+
+
+MARKS = {
+    "nothing": lambda x: x,
+    "layout": lambda x: x.mark_layout_dynamic(leading_dim=2),
+    "batch": lambda x: x.mark_shape_dynamic(0),
+    "shape": lambda x: x.mark_shape_dynamic([0, 1, 2]),
+    "strides": lambda x: x.mark_shape_dynamic([0, 1]).mark_stride_dynamic([0, 1]),
+}
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("mark", MARKS)
+def test_A29_marked_axes_have_their_extents_and_strides(mark, library):
+    @flyc.kernel
+    def kernel(x: fx.Tensor, out: fx.Tensor):
+        shape, stride = fx.get_shape(x), fx.get_stride(x)
+        if fx.thread_idx.x == 0:
+            for axis in fx.range_constexpr(3):
+                out[axis], out[3 + axis] = fx.Int64(shape[axis]), fx.Int64(stride[axis])
+            total = fx.Int64(0)
+            for i in range(shape[0]):
+                for j in range(shape[1]):
+                    for k in range(shape[2]):
+                        total = total + fx.Int64(x[i, j, k]) * fx.Int64(i * 100 + j * 10 + k)
+            out[6] = total
+
+    @flyc.jit
+    def launch(x: fx.Tensor, out: fx.Tensor):
+        kernel(x, out).launch(grid=1, block=64)
+
+    store = np.random.default_rng().integers(-9, 9, (3, 6, 8)).astype(np.int32)
+    for x in (store, store[:, :5, :7], store[::2], store[:, 1:3], store[2:3], store[:, :, :1]):
+        out = np.zeros(7, np.int64)
+        launch(MARKS[mark](flyc.from_dlpack(array_of(library, x))), out)
+        i, j, k = np.indices(x.shape)
+        want = [*x.shape, *(stride // 4 for stride in x.strides)]
+        assert out.tolist() == [*want, (x * (i * 100 + j * 10 + k)).sum()]

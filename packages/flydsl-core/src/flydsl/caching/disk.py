@@ -130,6 +130,10 @@ class DiskCache:
         self._clean()
         return True
 
+    def remove(self, key: str) -> None:
+        """Remove what is stored under `key`, if that is possible."""
+        self._remove(self._path(key))
+
     @contextlib.contextmanager
     def lock(self, key: str) -> Iterator[None]:
         """Keep other processes (and threads) from working on `key` inside the block.

@@ -226,6 +226,26 @@ def _runtime(info: RuntimeInfo) -> Finding:
     return Finding(topic, "ok", f"{len(specs)} {kind} device(s): {devices}")
 
 
+def _cache() -> Iterator[Finding]:
+    """Try to keep an entry where compiled launchers are kept."""
+    from flydsl.caching import disk_cache
+    from flydsl.config import core as settings
+
+    store, key = disk_cache(), "0" * 64
+    if not settings.ENABLE_CACHE.get():
+        yield Finding("cache", "note", f"turned off by {settings.ENABLE_CACHE.name}")
+    elif store.store(key, b"doctor", {"name": "doctor", "target": ""}) and store.fetch(key):
+        store.remove(key)
+        yield Finding("cache", "ok", f"{store.root}, up to {settings.CACHE_SIZE.get()} MiB")
+    else:
+        yield Finding(
+            "cache",
+            "note",
+            f"nothing can be kept in {store.root}: what is not there is compiled by each process",
+            f"make it a folder that can be written, or name another by {settings.CACHE_DIR.name}",
+        )
+
+
 def _environment() -> Iterator[Finding]:
     for variable in config.report():
         if variable.problem:
@@ -248,6 +268,7 @@ PROBES: Sequence[Callable[[], Iterator[Finding] | list[Finding]]] = (
     _plugins,
     _targets,
     _runtimes,
+    _cache,
     _environment,
 )
 """All probes in the order of the report. The environment comes last, when every plugin has

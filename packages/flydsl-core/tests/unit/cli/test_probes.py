@@ -150,3 +150,19 @@ def test_exit_code_and_both_forms_of_output(monkeypatch, capsys, status, code):
     assert "-> do this" in text
     assert main(["doctor", "--json"]) == code
     assert json.loads(capsys.readouterr().out) == [dataclasses.asdict(finding)]
+
+
+def test_the_cache_is_tried(tmp_path):
+    def found(folder, **settings):
+        with config.scope(FLYDSL_RUNTIME_CACHE_DIR=folder, **settings):
+            (finding,) = probes._cache()
+        return finding
+
+    good = found(tmp_path / "cache", FLYDSL_RUNTIME_ENABLE_CACHE=True)
+    assert (good.status, list(tmp_path.rglob("*.entry"))) == ("ok", [])
+    (tmp_path / "file").write_text("in the way")
+    bad = found(tmp_path / "file", FLYDSL_RUNTIME_ENABLE_CACHE=True)
+    assert bad.status == "note"
+    assert "nothing can be kept" in bad.detail
+    off = found(tmp_path / "cache", FLYDSL_RUNTIME_ENABLE_CACHE=False)
+    assert (off.status, off.detail) == ("note", "turned off by FLYDSL_RUNTIME_ENABLE_CACHE")
