@@ -6,6 +6,7 @@ from collections.abc import Collection, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flydsl.autotune.memory import shape_of, tensors_in
+from flydsl.compiler.arguments.tensors import MAX_ALIGNMENT, library_of
 from flydsl.frontend.contents import content_of
 from flydsl.plugins.manager import plugin_manager
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from flydsl.frontend import JitFunction
     from flydsl.plugins.payloads import ArgSpec
 
-__all__ = ["key_of", "provenance_of"]
+__all__ = ["call_key", "key_of", "provenance_of"]
+
+_PLAIN = frozenset((int, bool, float, str, type(None)))
 
 
 def key_of(
@@ -37,6 +40,28 @@ def key_of(
         if call.specs[name].ir_type and not call.specs[name].devices:
             parts.append(f"{name}={given[name]!r}")
     return ";".join(parts)
+
+
+def call_key(given: Mapping[str, Any]) -> Hashable | None:
+    """Return what is equal, in this process, for calls that surely share a configuration.
+
+    It takes microseconds; None for arguments that have to be described to know.
+    """
+    parts: list[Hashable] = []
+    for name, value in given.items():
+        kind = type(value)
+        library = "" if kind in _PLAIN else library_of(value)
+        if library == "torch":
+            where = value.data_ptr() % MAX_ALIGNMENT, value.device
+            parts.append((name, kind, value.dtype, value.shape, value.stride(), *where))
+        elif library == "numpy":
+            where = value.ctypes.data % MAX_ALIGNMENT, value.flags.writeable
+            parts.append((name, kind, value.dtype, value.shape, value.strides, *where))
+        elif kind in _PLAIN:
+            parts.append((name, kind, value))
+        else:
+            return None
+    return tuple(parts)
 
 
 def _device(call: Call) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from flydsl.autotune.configs import Config
-from flydsl.autotune.keys import key_of, provenance_of
+from flydsl.autotune.keys import call_key, key_of, provenance_of
 from flydsl.autotune.memory import Snapshot, clear, tensors_in
 from flydsl.autotune.results import Result, fetch, results_folder, store
 from flydsl.autotune.searching import Candidate, Check, Measure, Rules, search
@@ -17,6 +17,7 @@ from flydsl.compiler.compiled import CompiledFunction
 from flydsl.compiler.driver import Call, Driver
 from flydsl.compiler.writes import written_by
 from flydsl.config import core as settings
+from flydsl.config import watch
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.frontend import JitFunction
@@ -24,6 +25,14 @@ from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 
 __all__ = ["Autotuned", "autotune", "do_bench"]
 
+_WATCHED = watch(
+    settings.TARGET,
+    settings.DEVICE,
+    settings.COMPILE_ONLY,
+    settings.OPT_LEVEL,
+    settings.PLUGINS_DISABLE,
+)
+_MOST_SEEN = 4096
 _PRUNING = ("early_config_prune", "perf_model", "top_k")
 
 F = TypeVar("F", bound=Callable[[Mapping[str, Any]], object])
@@ -67,6 +76,8 @@ class Autotuned:
         self._driver = Driver()
         self._lock = threading.RLock()
         self._reference: Callable[[Mapping[str, Any]], object] | None = None
+        self._seen: dict[Hashable, tuple[Config, CompiledFunction | None]] = {}
+        self._seen_with: object = None
         self.results: dict[str, Result] = {}
 
     @ends_graph
@@ -84,8 +95,34 @@ class Autotuned:
     def _call_best(self, *args: Any, **kwargs: Any) -> None:
         with at_user_line():
             given = self._given(args, kwargs)
+            known = self._known(given)
+            if known is None:
+                self._runner(self._resolve(given), given)()
+            else:
+                config, compiled = known
+                self._runner(config, given, compiled)()
+
+    def _known(self, given: dict[str, Any]) -> tuple[Config, CompiledFunction | None] | None:
+        """Return the configuration of a call like an earlier one, and what it is compiled to.
+
+        None for arguments that have to be described first; compiled is what has hints.
+        """
+        try:
+            key = call_key(given)
+        except RuntimeError:  # a tensor without memory: what is wrong with it is said elsewhere
+            return None
+        now = _WATCHED(), self.launcher.dependencies()
+        if self._seen_with != now:
+            self._seen.clear()
+            self._seen_with = now
+        found = None if key is None else self._seen.get(key)
+        if found is None and key is not None:
             config = self._resolve(given)
-            self._runner(config, given)()
+            compiled = self._compiled(config, given) if config.compiler_opts() else None
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            found = self._seen[key] = config, compiled
+        return found
 
     def resolve_config(self, *args: Any, **kwargs: Any) -> Config:
         """Return the configuration that a call would use, without launching it for good."""
@@ -290,10 +327,13 @@ class Autotuned:
         return own or (lambda run: placement.runtime.measure(run, placement.device))
 
     def _prepared(self, config: Config, given: Mapping[str, Any]) -> Candidate:
-        hints = config.compiler_opts() or None
-        compiled = CompiledFunction(self._driver, self.launcher, self._call(config, given), hints)
+        compiled = self._compiled(config, given)
         spills = sum(info.spills for info in compiled.kernels)
         return Candidate(config, self._runner(config, given, compiled), spills)
+
+    def _compiled(self, config: Config, given: Mapping[str, Any]) -> CompiledFunction:
+        hints = config.compiler_opts() or None
+        return CompiledFunction(self._driver, self.launcher, self._call(config, given), hints)
 
     def _store(self, result: Result, call: Call, key: str) -> Result:
         dated = Result(result.best, result.trials, provenance_of(self.launcher, call))
@@ -307,15 +347,11 @@ class Autotuned:
     ) -> Callable[[], None]:
         """Return what launches a configuration with these arguments."""
         values = self._values(config, given)
-        hints = config.compiler_opts()
-        if compiled is None and hints:
-            call = self._driver.resolve(self.launcher, values, hints)
-            compiled = CompiledFunction(self._driver, self.launcher, call, hints)
-        cleared = [
-            tensor
-            for name, tensor in tensors_in(values)
-            if name.partition(".")[0] in self._options["reset_to_zero"]
-        ]
+        if compiled is None and config.compiler_opts():
+            compiled = self._compiled(config, given)
+        names = self._options["reset_to_zero"]
+        some = {name: values[name] for name in names}
+        cleared = [tensor for _, tensor in tensors_in(some)] if some else []
 
         def run() -> None:
             if config.pre_hook is not None:

@@ -328,3 +328,30 @@ def test_the_command_survives_candidates_that_end_their_process(folder, monkeypa
     assert "block=64): fails: ends the process" in lines[1]
     assert "block=128): wrong results: O differs in 300 elements" in lines[2]
     assert lines[4] == "  best: Config(block=256)"
+
+
+FACTOR = 2.0
+
+
+@flyc.kernel
+def factor_kernel(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    i = fx.block_idx.x * 64 + fx.thread_idx.x
+    if i < n:
+        Y[i] = X[i] * FACTOR
+
+
+@pytest.mark.parametrize("hints", [{}, {"waves_per_eu": 2}])
+def test_repeated_calls_see_what_has_changed(hints, monkeypatch):
+    @autotune([Config(**hints)])
+    @flyc.jit
+    def multiply(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+        factor_kernel(X, Y, n).launch(grid=((n + 63) // 64,), block=(64,))
+
+    store = np.arange(201, dtype=np.float32)
+    for factor in (2.0, 3.0, 2.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        for x in (store[:200], store[1:], store[:100], store[:200]):
+            for _ in range(2):
+                y = np.zeros_like(x)
+                multiply(x, y, len(x))
+                np.testing.assert_array_equal(y, factor * x)
