@@ -179,6 +179,17 @@ def test_another_compiler_does_not_find_it(folder, compiles, monkeypatch):
     assert len(compiles) == 2
 
 
+def test_a_launcher_without_a_module_is_compiled_in_each_process(folder, compiles):
+    path = folder / "nameless.py"
+    path.write_text(SOURCE)
+    for count in (1, 2):
+        space = {}
+        exec(compile(SOURCE, str(path), "exec"), space)
+        space["launch"](np.ones(8, np.float32), 8)
+        assert len(compiles) == count
+    assert not artifacts()
+
+
 def test_damage_is_repaired(folder, compiles):
     run(load(folder))
     (entry,) = artifacts()

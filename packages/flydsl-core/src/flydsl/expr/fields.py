@@ -46,6 +46,8 @@ def coerced(value: Any, kind: Any, where: str) -> Any:
         UserTypeError: It does not fit.
         UserValueError: A number is out of range.
     """
+    if kind is Tensor and not in_trace():
+        return value  # an array of a library, or an argument wrapper: launching checks it
     while isinstance(kind, AlignedType):
         kind = kind.inner
     if is_numeric_class(kind):
@@ -63,7 +65,7 @@ def coerced(value: Any, kind: Any, where: str) -> Any:
     if kind is Stream:
         return value if isinstance(value, Stream) else Stream(value)
     if not in_trace():
-        return value  # an array of a library, or an argument wrapper: launching checks it
+        return value
     wanted = Pointer if isinstance(kind, PointerType) else kind
     fits = isinstance(value, wanted)
     if fits and isinstance(kind, PointerType):
@@ -74,6 +76,8 @@ def coerced(value: Any, kind: Any, where: str) -> Any:
 def _number(value: Any, kind: type[Numeric], where: str) -> Any:
     if isinstance(value, kind):
         return value
+    if type(value) is int or (type(value) is float and not kind.is_integer):
+        return kind(value)
     number = as_numeric(value)
     if number is None or isinstance(value, Numeric):
         # NumPy's and other libraries' scalars are taken outside a trace only.

@@ -193,6 +193,8 @@ def _span(array: Any) -> tuple[int, int]:
         start = int(array.__array_interface__["data"][0])
     if 0 in array.shape:
         return start, start
+    if is_torch(array) and array.is_contiguous():
+        return start, start + array.numel() * array.itemsize
     low, high = 0, 1
     for extent, step in zip(array.shape, strides(array), strict=True):
         reach = (int(extent) - 1) * step

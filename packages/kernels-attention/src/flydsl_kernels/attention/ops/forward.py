@@ -19,6 +19,7 @@ from flydsl.ext.arrays import (
     dtype_name,
     empty,
     is_torch,
+    overlap,
 )
 from flydsl_kernels.attention.arrays import (
     as_rows,
@@ -322,6 +323,13 @@ def _apart(
     out: Any, arrays: tuple[Any, Any, Any], sequences: Sequences, keys: Keys, extras: Extras
 ) -> Any:
     """Return the arguments, those copied that lie where the result goes."""
+    others = (
+        sequences.cu_seqlens_q, sequences.cu_seqlens_k, keys.block_table, keys.seqlens_k,
+        extras.bias, extras.alibi_slopes, extras.sink, *extras.descale,
+    )  # fmt: skip
+    given = [value for value in (*arrays, *others) if not (value is None or is_number(value))]
+    if not any(overlap(out, value) for value in given):
+        return arrays, sequences, keys, extras
 
     def one(value: Any) -> Any:
         return value if value is None or is_number(value) else apart_from((out,), value)[0]
