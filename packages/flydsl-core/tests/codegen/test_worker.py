@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from flydsl.codegen import CodegenRequest, CodegenWorker, WorkerPool
+from flydsl.diagnostics import FlyDSLWarning
 from flydsl.errors import CompilerBug, TargetError
 
 TRIPLE = f"{platform.machine()}-unknown-linux-gnu"
@@ -35,6 +36,13 @@ define void @bad() {
 def worker() -> Iterator[CodegenWorker]:
     with CodegenWorker() as running:
         yield running
+
+
+def test_A14_programs_that_take_minutes_are_warned_of(worker: CodegenWorker) -> None:
+    comments = "; written out\n" * (4 << 20 >> 4)
+    worker.compile(CodegenRequest(ADD + comments, TRIPLE))
+    with pytest.warns(FlyDSLWarning, match=r"test_worker.py:\d+ will take minutes.*5 MiB"):
+        worker.compile(CodegenRequest(ADD + comments + comments[: 3 << 19], TRIPLE))
 
 
 def test_object_is_elf_and_steps_are_timed(worker: CodegenWorker) -> None:

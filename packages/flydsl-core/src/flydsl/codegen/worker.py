@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from typing import Any, Self, TypeAlias
 from flydsl.codegen.child import Child
 from flydsl.codegen.options import Options
 from flydsl.codegen.request import CodegenRequest, CodegenResult
+from flydsl.diagnostics import FlyDSLWarning, user_location
 from flydsl.errors import CompilerBug, FlyDSLError, TargetError
 
 __all__ = ["CodegenWorker", "Observer", "WorkerPool", "observing", "shared_worker", "warm_up"]
@@ -87,6 +89,21 @@ def _death(status: int, text: str) -> TargetError:
     return TargetError(f"{what} (codegen worker ended with {how})", code="FLY-T424")
 
 
+_LONG = 4 << 20
+"""Characters of LLVM IR that the back end needs a minute or more for."""
+
+
+def _warn_of_length(request: CodegenRequest) -> None:
+    where = user_location()
+    warnings.warn(
+        f"compiling{f' at {where}' if where else ''} will take minutes: the program is "
+        f"{len(request.llvm_ir) / 2**20:.0f} MiB of LLVM IR; loops of fx.range_constexpr are "
+        "written out, those of range are not",
+        FlyDSLWarning,
+        stacklevel=2,
+    )
+
+
 class CodegenWorker:
     """Compiles LLVM IR in a child process, one request at a time; safe to call from many threads.
 
@@ -142,6 +159,8 @@ class CodegenWorker:
             TargetError: The back end cannot compile this for the target; the text is LLVM's.
             CompilerBug: LLVM rejects the IR itself.
         """
+        if len(request.llvm_ir) > _LONG:
+            _warn_of_length(request)
         with self._using(request.options) as child:
             sent = time.perf_counter()
             answer = child.ask(_message("compile", request, _REQUEST_FIELDS))

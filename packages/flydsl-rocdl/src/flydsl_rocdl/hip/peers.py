@@ -60,11 +60,12 @@ def open_shared(runtime: HipRuntime, handle: bytes, device: int) -> int:
         UserError: The handle does not have `IPC_HANDLE_BYTES` bytes.
         TargetError: HIP cannot open it; the process that exported it must not be this one.
     """
-    if len(handle) != IPC_HANDLE_BYTES:
+    given: object = handle
+    if not isinstance(given, (bytes, bytearray)) or len(given) != IPC_HANDLE_BYTES:
         raise UserError(
             "this is no handle of shared device memory",
             code="FLY-U653",
-            value=f"{len(handle)} bytes",
+            value=f"{len(given)} bytes" if isinstance(given, (bytes, bytearray)) else given,
             allowed=f"the {IPC_HANDLE_BYTES} bytes that export_shared returned",
         )
     opened = IpcMemHandle.from_buffer_copy(handle), _LAZY_PEER_ACCESS

@@ -114,6 +114,9 @@ def test_handles_name_memory_for_other_processes(runtime):
     peers.close_shared(runtime, address, 0)
     with pytest.raises(UserError, match="63 bytes"):
         peers.open_shared(runtime, handle[1:], 0)
+    for wrong in ("x" * peers.IPC_HANDLE_BYTES, address, None):
+        with pytest.raises(UserError, match="no handle of shared"):
+            peers.open_shared(runtime, wrong, 0)
 
 
 def test_the_current_stream_is_torchs(runtime, monkeypatch):
