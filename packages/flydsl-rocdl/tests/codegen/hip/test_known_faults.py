@@ -1,6 +1,6 @@
 """Known faults of devices, streams and installations, with the stand-in for HIP.
 
-The names hold the row of the project's list of known faults (B33, B34, B35).
+The names hold the row of the project's list of known faults (A152, B33, B34, B35).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import flydsl.compiler as flyc
@@ -246,3 +247,36 @@ def test_B35_a_hip_out_of_a_pip_package_is_found(stub_path, tmp_path):
     assert done.returncode == 0, done.stderr
     found = f"1 gfx942:sramecc+:xnack- {folder / 'libamdhip64.so.7'}"
     assert done.stdout.strip() == found
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["compiled", "saved"])
+def test_B33_compiled_launchers_follow_the_tensors_device(hip, tmp_path, saved):
+    hip.devices("gfx942", "gfx942", "gfx950")
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        call = flyc.compile(adding, Tensor(0), 64)
+    if saved:
+        call.save(tmp_path / "adding.fly")
+        call = flyc.load(tmp_path / "adding.fly")
+    for device in (0, 1, 0, 1):
+        call(Tensor(device), 64)
+        assert (hip.last.device, hip.last.function & 7) == (device, device)
+    launches = hip.launches
+    with pytest.raises((TargetError, UserError)):
+        call(Tensor(2), 64)
+    assert hip.launches == launches
+    call(Tensor(1), 64)
+    assert hip.last.device == 1
+
+
+def test_A152_compiling_does_not_start_the_gpu(hip):
+    """So that a process may fork afterwards, and machines without a GPU compile for it."""
+
+    @flyc.jit
+    def fresh(X: fx.Tensor, n: fx.Int32):
+        adding_kernel(X, n).launch(grid=1, block=64)
+
+    hip.fail_after(2**40, 0)
+    with config.scope(FLYDSL_TARGET="gfx950", COMPILE_ONLY=True):
+        for x in (Tensor(0), np.zeros(64, np.float32)):
+            assert flyc.compile(fresh, x, 64).code.target.arch == "gfx950"
+    assert hip.calls == 0
