@@ -1,4 +1,7 @@
-"""Buffers that pass 4 GiB: both ways to address them, at the places where 32 bits end."""
+"""Buffers that pass 4 GiB: both ways to address them, at the places where 32 bits end.
+
+Row B23 of the project's list of known faults.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ already loaded (PyTorch's) goes first, and one inside an installed torch before 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from flydsl_rocdl.settings import HIP_LIBRARY, ROCM_PATH
 __all__ = ["candidates", "loaded_libraries"]
 
 _NAME = "libamdhip64.so"
+_IS_LIBRARY = re.compile(re.escape(_NAME) + r"(\.\d+)*")
 _MAPS = Path("/proc/self/maps")
 _PIP_FOLDERS = ("torch/lib", "_rocm_sdk_core/lib", "_rocm_sdk_devel/lib")
 """Folders of ``site-packages``: PyTorch's ROCm wheels and AMD's ``rocm-sdk-core`` wheels."""
@@ -46,9 +48,16 @@ def candidates() -> Iterator[str]:
     root = ROCM_PATH.get()
     if root is not None:
         folders.append(root / "lib")
-    folders.append(Path("/opt/rocm/lib"))
-    folders += sorted(Path("/opt").glob("rocm-*/lib"), reverse=True)
+    # Where conda puts libraries, and where ROCm's installers do.
+    folders += [Path(sys.prefix) / "lib", Path("/opt/rocm/lib")]
+    folders += sorted(Path("/opt").glob("rocm-*/lib"), key=_version, reverse=True)
     for folder in folders:
         # The newest ABI first; the plain name is often missing outside development packages.
-        yield from (str(path) for path in sorted(folder.glob(f"{_NAME}*"), reverse=True))
+        found = [path for path in folder.glob(f"{_NAME}*") if _IS_LIBRARY.fullmatch(path.name)]
+        yield from map(str, sorted(found, key=_version, reverse=True))
     yield from (f"{_NAME}.7", f"{_NAME}.6", _NAME)
+
+
+def _version(path: Path) -> list[int]:
+    """Return the numbers in a path: version 10 comes after version 9."""
+    return [int(number) for number in re.findall(r"\d+", str(path))]

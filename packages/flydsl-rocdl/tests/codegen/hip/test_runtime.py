@@ -173,6 +173,24 @@ def test_the_search_prefers_what_is_loaded_then_packages_then_installations(tmp_
         assert list(search.candidates()) == ["/x/lib.so"]
 
 
+def test_the_newest_version_is_tried_first_and_other_files_are_not(tmp_path, monkeypatch):
+    folder = tmp_path / "rocm-6.4" / "lib"
+    folder.mkdir(parents=True)
+    versions = ["", ".6", ".7", ".7.1.9", ".7.1.10", ".10"]
+    for suffix in (*versions, ".7.bak", "-gdb.py", ".7.debug"):
+        (folder / f"libamdhip64.so{suffix}").touch()
+    prefix = tmp_path / "conda"
+    (prefix / "lib").mkdir(parents=True)
+    (prefix / "lib" / "libamdhip64.so.6").touch()
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    with config.scope(ROCM_PATH=str(folder.parent), FLYDSL_HIP_LIBRARY=None):
+        found = [path for path in search.candidates() if str(tmp_path) in path]
+    assert found[-1] == str(prefix / "lib" / "libamdhip64.so.6")
+    names = [path.removeprefix(f"{folder}/libamdhip64.so") for path in found[:-1]]
+    assert names == [".10", ".7.1.10", ".7.1.9", ".7", ".6", ""]
+
+
 def test_measuring_takes_the_median_of_batches_between_events(runtime):
     runs = []
     value, unit = runtime.measure(lambda: runs.append(1), 0)
