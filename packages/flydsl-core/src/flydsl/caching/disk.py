@@ -109,21 +109,21 @@ class DiskCache:
 
     def store(self, key: str, payload: bytes, header: Mapping[str, str]) -> bool:
         """Store a payload; return whether that was possible (the folder may be read-only)."""
-        import tempfile
-
         text = json.dumps(dict(header), sort_keys=True).encode()
         rest = text + payload
         digest = hashlib.sha256(key.encode() + _LENGTH.pack(len(text)) + rest).digest()
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=_UNFINISHED)
+            new = path.parent / f".{os.urandom(8).hex()}{_UNFINISHED}"
+            # As others may read it as the user's mask says: folders are shared.
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(_HEAD.pack(_MAGIC, digest, len(text)) + rest)
-                Path(name).replace(path)
+                new.replace(path)
             except BaseException:
-                self._remove(Path(name))
+                self._remove(new)
                 raise
         except OSError:
             return False

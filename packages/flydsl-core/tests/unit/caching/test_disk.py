@@ -131,7 +131,7 @@ def test_a_failing_disk_keeps_nothing_and_leaves_nothing(store, monkeypatch, err
 
     place = {
         "mkdir": ("pathlib.Path.mkdir", fails),
-        "open": ("tempfile.mkstemp", fails),
+        "open": ("os.open", fails),
         "write": ("os.fdopen", Full),
         "replace": ("pathlib.Path.replace", fails),
     }
@@ -180,6 +180,16 @@ def test_a_writer_may_be_killed_at_any_line(store):
     assert seen == {old, new}
     assert store.clear() == (1, 0)
     assert not list(store.root.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_others_may_read_what_the_mask_lets_them(store, mask, mode):
+    before = os.umask(mask)
+    try:
+        store.store(KEY, b"1", {})
+    finally:
+        os.umask(before)
+    assert store._path(KEY).stat().st_mode & 0o777 == mode
 
 
 def test_the_folder_may_disappear_at_any_time(store):
