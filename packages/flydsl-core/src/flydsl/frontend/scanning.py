@@ -193,8 +193,9 @@ class Scan:
             for index, kind in enumerate(classes_in(value)):
                 self._root_class(Place("held", value, index), kind)
         self.entries[path] = Dependency(path, "function", content)
+        home: object = function.__module__
         # Where a module has no name, another process does not find it.
-        if function.__module__ is None or reads_outside(function, names):
+        if home is None or reads_outside(function, names):
             # What it reads there cannot be compared by another process.
             self.entries[path + "/outside"] = Dependency(path + "/outside", "object", "", False)
         for number, name in enumerate(code.co_freevars):
