@@ -93,7 +93,7 @@ def keep_apart(low: Lowering, function: Any) -> None:
     def note(op: Any) -> Any:
         name = op.name
         called = name in _CALLS or name.startswith("rocdl.")
-        if called and op.parent.name != "gpu.func" and _has_constants(op):
+        if called and len(op.operands) and op.parent.name != "gpu.func" and _has_constants(op):
             calls.append(op)
         return advance
 

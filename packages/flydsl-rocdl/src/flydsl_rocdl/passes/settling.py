@@ -82,15 +82,16 @@ class _Settling:
         most = pending = 0
         op = None
         for op in [o.operation for o in block.operations]:
-            states = self._needs(op)
-            if op.name in _LOOPS:
+            name = op.name
+            states = self._needs(op, name)
+            if name in _LOOPS:
                 if pending:
                     self._before(op, pending)
                 pending = 0
                 inside = max(self.region(region)[0] for region in op.regions)
                 if inside:
                     self._after(op, inside)
-            elif len(op.regions):
+            elif name.startswith("scf.") and len(op.regions):
                 found = [self.region(region, pending) for region in op.regions]
                 states = max(most for most, _ in found)
                 pending = max(left for _, left in found)
@@ -99,9 +100,8 @@ class _Settling:
             most = max(most, states)
         return most, op, pending
 
-    def _needs(self, op: Any) -> int:
+    def _needs(self, op: Any, name: str) -> int:
         """Return the wait states that an operation asks for, 0 if it is no matrix instruction."""
-        name = op.name
         if name == "llvm.call_intrinsic":
             name = str(op.attributes["intrin"].value).replace("llvm.amdgcn", "rocdl", 1)
         if not name.startswith(_MATRIX):
