@@ -83,8 +83,11 @@ class Case:
             values = values.transpose(0, 2, 3, 1)
         return np.ascontiguousarray(keys), np.ascontiguousarray(values)
 
-    def expected(self, row: int, query: int, head: int) -> tuple[Any, Any, Any]:
-        """Return a result, the sum of the weighted magnitudes of values, and the logarithm."""
+    def expected(self, row: int, query: int, head: int) -> tuple[Any, Any, Any, Any]:
+        """Return a result, the sums of weighted and of equal magnitudes of values, the logarithm.
+
+        Both sums are shares of the sum of weights, of which the largest is 1.
+        """
         length, a = self.lens[row], self.arrays
         at = np.arange(length)
         pages, inside, group = a["table"][row, at // self.page], at % self.page, head * self.kv
@@ -101,27 +104,30 @@ class Case:
         if self.window is not None:
             seen &= at >= place - self.window
         if not seen.any():
-            return np.zeros(self.dv), np.zeros(self.dv), -np.inf
+            return np.zeros(self.dv), np.zeros(self.dv), np.zeros(self.dv), -np.inf
         scores = keys[seen] @ a["q"][row, query, head].astype(np.float64) / np.sqrt(self.d)
         weights = np.exp(scores - scores.max())
         total = weights.sum()
         weights = weights[:, None] / total
         result = (weights * values[seen]).sum(0)
-        return result, (weights * np.abs(values[seen])).sum(0), scores.max() + np.log(total)
+        sizes = np.abs(values[seen])
+        log = scores.max() + np.log(total)
+        return result, (weights * sizes).sum(0), sizes.sum(0) / total, log
 
     def check(self, result: Any, logs: Any) -> None:
         """Compare with the reference.
 
-        Weights are rounded to the type of q (u), relative to the exact one within u; so is the
+        Weights are rounded to the type of q (u), relative to the exact one within u, or to half of
+        the smallest number where they are not normal, the largest being at least 1; so is the
         result. Products and sums in f32, over at most 1300 keys, stay below a quarter of that.
         """
-        unit = UNIT[self.dtype]
+        unit, least = UNIT[self.dtype], float(ml_dtypes.finfo(self.dtype).smallest_subnormal) / 2
         for row in range(len(self.lens)):
             for query in range(self.queries):
                 for head in range(self.heads):
-                    exact, size, log = self.expected(row, query, head)
+                    exact, size, sizes, log = self.expected(row, query, head)
                     found = result[row, query, head].astype(np.float64)
-                    bound = unit * (1.25 * size + np.abs(exact)) + 2.0**-24
+                    bound = unit * (1.25 * size + np.abs(exact)) + least * sizes + 2.0**-24
                     assert (np.abs(found - exact) <= bound).all(), (row, query, head)
                     if np.isinf(log):
                         assert logs[row, head, query] == -np.inf
