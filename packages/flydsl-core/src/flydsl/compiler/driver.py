@@ -324,4 +324,8 @@ def _without_cyclic_gc() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            if gc.get_count()[0] > gc.get_threshold()[0] > 0:
+                # Only what was made meanwhile: the next allocation might collect all that the
+                # program has imported.
+                gc.collect(0)
             gc.enable()

@@ -13,7 +13,7 @@ import pytest
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl import config
-from flydsl.compiler.driver import cache_of
+from flydsl.compiler.driver import _without_cyclic_gc, cache_of
 from flydsl.errors import TargetError, UserError, UserTypeError, UserValueError
 from flydsl.plugins import hookimpl, plugin_manager
 from flydsl.testing import toy_target
@@ -281,6 +281,31 @@ def test_errors_do_not_stick():
         add(a, b, c, "4")
     check(add, 4)
     assert gc.isenabled()
+
+
+def test_a_launch_does_not_make_python_collect_what_is_old():
+    seen = []
+
+    def note(phase, info):
+        if phase == "start":
+            seen.append(info["generation"])
+
+    before = gc.get_threshold()
+    gc.callbacks.append(note)
+    try:
+        gc.set_threshold(500, 1, 1)
+        for _ in range(3):
+            # From here on a collection of all that is young would take what is older too.
+            for generation in (0, 0, 1, 1):
+                gc.collect(generation)
+            seen.clear()
+            with _without_cyclic_gc():
+                kept = [[] for _ in range(2000)]
+            kept.append([])
+            assert seen == [0]
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
 
 
 def test_dumps_are_numbered_stages(tmp_path):
