@@ -284,7 +284,7 @@ def test_errors_do_not_stick():
 
 
 def test_a_launch_does_not_make_python_collect_what_is_old():
-    seen = []
+    seen, made = [], []
 
     def note(phase, info):
         if phase == "start":
@@ -300,8 +300,8 @@ def test_a_launch_does_not_make_python_collect_what_is_old():
                 gc.collect(generation)
             seen.clear()
             with _without_cyclic_gc():
-                kept = [[] for _ in range(2000)]
-            kept.append([])
+                made.append([[] for _ in range(2000)])
+            made.append([])
             assert seen == [0]
     finally:
         gc.callbacks.remove(note)
