@@ -94,6 +94,45 @@ def test_arguments_of_other_kinds_and_other_devices_are_refused(program):
         scale(a, 2**31, 1.0, 64)
 
 
+CONFIGURED = """
+import dataclasses
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    block: int
+
+@flyc.kernel
+def kernel(A: fx.Tensor, plan: fx.Constexpr, kind: fx.Constexpr):
+    A[fx.thread_idx.x] = kind(plan.block)
+
+@flyc.jit
+def launch(A: fx.Tensor, plan: fx.Constexpr, kind: fx.Constexpr):
+    kernel(A, plan, kind).launch(grid=1, block=plan.block)
+"""
+
+
+def test_compile_time_objects_are_compared_by_their_text(program, monkeypatch):
+    (program / "aot_configured.py").write_text(CONFIGURED)
+    monkeypatch.delitem(sys.modules, "aot_configured", raising=False)
+    import aot_configured
+
+    import flydsl.expr as fx
+
+    plan, a = aot_configured.Plan(64), np.zeros(64, np.float32)
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        flyc.compile(aot_configured.launch, a, plan, fx.Float32).save(program / "plan.fly")
+    loaded = flyc.load(program / "plan.fly")
+    for given in ((plan, fx.Float32), (aot_configured.Plan(64), None), (None, None)):
+        a[:] = 0
+        loaded(a, *given)
+        assert (a == 64).all()
+    for given in ((aot_configured.Plan(32), fx.Float32), (plan, fx.Int32), (32, None)):
+        with pytest.raises(UserError, match=r"compiled for another '(plan|kind)'"):
+            loaded(a, *given)
+
+
 def test_only_such_files_are_loaded(program):
     import aot_program
 

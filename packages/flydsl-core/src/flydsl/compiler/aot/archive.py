@@ -143,10 +143,11 @@ class LoadedFunction:
 
     @ends_graph
     def __call__(self, *args: object, **kwargs: object) -> None:
-        """Launch; arguments for compile-time parameters are ignored.
+        """Launch; compile-time parameters take the value that is compiled in, or None.
 
         Raises:
             UserTypeError: The arguments are not of the kinds that it was compiled for.
+            UserValueError: A compile-time parameter is given another value.
             TargetError: No device that runs the code is there, or the launch failed.
         """
         if kwargs or len(args) != len(self.description.parameters):
@@ -254,15 +255,17 @@ def _static(parameter: Parameter, value: object) -> ArgSpec:
 
     from flydsl.compiler.arguments.compile_time import static_key
 
-    known = value
+    known, literal = value, False
     with contextlib.suppress(ValueError, SyntaxError):
-        known = ast.literal_eval(parameter.static)
+        known, literal = ast.literal_eval(parameter.static), True
 
     def accepts(other: object) -> bool:
         if parameter.annotation:  # a run-time parameter that was given None
             return other is None
+        if not literal:
+            # Only the text is left of it.
+            return other is None or repr(other) == parameter.static
         # Of another type, it only keeps the place.
-        same = known is not value and type(other) is type(known)
-        return not same or static_key(other) == static_key(known)
+        return type(other) is not type(known) or static_key(other) == static_key(known)
 
     return ArgSpec(parameter.key, "", names={"static": known, "accepts": accepts}, static=known)
