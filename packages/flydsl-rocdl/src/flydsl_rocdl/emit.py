@@ -273,6 +273,7 @@ def emit(module: Any, target: RocdlTarget, options: CompileOptions) -> CodeObjec
         libraries=_libraries(_gpu_module(module)),
         options=codegen.checked_options(dict(options.llvm_options), LLVM_OPTIONS),
     )
+    codegen.warn_if_long(request)
     try:
         program = hsaco.find_assembler(LLVM_MC.get()) if inline_assembly else ""
         result = codegen.shared_worker().compile(request)

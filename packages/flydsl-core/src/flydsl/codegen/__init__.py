@@ -8,7 +8,7 @@ object code, assembly and timings. Its diagnostics and its death become a `Targe
 * `options`: the LLVM command-line options that a request may name. To allow one more, add it there.
 * `child`: one child process and its pipe; `worker_main` is the program that the child runs.
 * `worker`: `CodegenWorker`, which starts, restarts and routes to children; `shared_worker`,
-  `warm_up`; `WorkerPool` for parallel compiles.
+  `warm_up`, `warn_if_long`; `WorkerPool` for parallel compiles.
 * `host`: code for this host; `kept`: the same out of the disk cache; `machine_code`: its bytes, and
   executable memory to run them from.
 """
@@ -22,7 +22,14 @@ from flydsl.deferred import imported_from
 if TYPE_CHECKING:
     from flydsl.codegen.options import LLVM_OPTIONS, checked_options
     from flydsl.codegen.request import CodegenRequest, CodegenResult
-    from flydsl.codegen.worker import CodegenWorker, WorkerPool, observing, shared_worker, warm_up
+    from flydsl.codegen.worker import (
+        CodegenWorker,
+        WorkerPool,
+        observing,
+        shared_worker,
+        warm_up,
+        warn_if_long,
+    )
 
 __all__ = [
     "LLVM_OPTIONS",
@@ -34,6 +41,7 @@ __all__ = [
     "observing",
     "shared_worker",
     "warm_up",
+    "warn_if_long",
 ]
 
 _HOMES = {
@@ -46,6 +54,7 @@ _HOMES = {
     "observing": ".worker",
     "shared_worker": ".worker",
     "warm_up": ".worker",
+    "warn_if_long": ".worker",
 }
 
 # Import what is asked for: a launch out of the cache needs little of this package.

@@ -19,7 +19,15 @@ from flydsl.codegen.request import CodegenRequest, CodegenResult
 from flydsl.diagnostics import FlyDSLWarning, user_location
 from flydsl.errors import CompilerBug, FlyDSLError, TargetError
 
-__all__ = ["CodegenWorker", "Observer", "WorkerPool", "observing", "shared_worker", "warm_up"]
+__all__ = [
+    "CodegenWorker",
+    "Observer",
+    "WorkerPool",
+    "observing",
+    "shared_worker",
+    "warm_up",
+    "warn_if_long",
+]
 
 Observer: TypeAlias = Callable[[CodegenRequest, CodegenResult], None]
 
@@ -93,7 +101,10 @@ _LONG = 4 << 20
 """Characters of LLVM IR that the back end needs a minute or more for."""
 
 
-def _warn_of_length(request: CodegenRequest) -> None:
+def warn_if_long(request: CodegenRequest) -> None:
+    """Warn of a program that the back end needs minutes for; what emits device code calls it."""
+    if len(request.llvm_ir) <= _LONG:
+        return
     where = user_location()
     warnings.warn(
         f"compiling{f' at {where}' if where else ''} will take minutes: the program is "
@@ -159,8 +170,6 @@ class CodegenWorker:
             TargetError: The back end cannot compile this for the target; the text is LLVM's.
             CompilerBug: LLVM rejects the IR itself.
         """
-        if len(request.llvm_ir) > _LONG:
-            _warn_of_length(request)
         with self._using(request.options) as child:
             sent = time.perf_counter()
             answer = child.ask(_message("compile", request, _REQUEST_FIELDS))
