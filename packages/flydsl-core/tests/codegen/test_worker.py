@@ -42,7 +42,7 @@ def test_A14_programs_that_take_minutes_are_warned_of() -> None:
     comments = "; is written out\n" * ((4 << 20) // 17 + 1)
     warn_if_long(CodegenRequest(ADD + comments[:-99], TRIPLE))
     with pytest.warns(FlyDSLWarning, match=r"test_worker.py:\d+ will take minutes.*5 MiB"):
-        warn_if_long(CodegenRequest(ADD + comments + comments[: 3 << 19], TRIPLE))
+        warn_if_long(CodegenRequest(ADD + comments + comments[: 1 << 20], TRIPLE))
 
 
 def test_object_is_elf_and_steps_are_timed(worker: CodegenWorker) -> None:
