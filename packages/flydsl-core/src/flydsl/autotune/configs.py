@@ -1,13 +1,15 @@
-"""`Config`: one candidate of a tuned launcher."""
+"""`Config`: one candidate of a tuned launcher, and checks of what chooses among them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flydsl.errors import UserTypeError
+from flydsl.errors import UserTypeError, UserValueError
 
-__all__ = ["Config"]
+__all__ = ["Config", "check_configs", "check_pruning"]
+
+_PRUNING = ("early_config_prune", "perf_model", "top_k")
 
 
 class Config:
@@ -84,3 +86,35 @@ class Config:
     def __repr__(self) -> str:
         shown = {**self.values, **self.compiler_opts()}
         return f"Config({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+def check_configs(configs: Sequence[object]) -> None:
+    """Refuse what is no configuration."""
+    for item in configs:
+        if not isinstance(item, Config):
+            raise UserTypeError(
+                "autotune chooses among configurations",
+                code="FLY-U470",
+                value=item,
+                allowed="Config objects, as Config(block=64)",
+            )
+
+
+def check_pruning(prune: Mapping[str, Any]) -> None:
+    """Refuse unknown ways of pruning and numbers of candidates that are none."""
+    for name in prune:
+        if name not in _PRUNING:
+            raise UserValueError(
+                f"there is no way of pruning called {name!r}",
+                code="FLY-U476",
+                value=name,
+                allowed=", ".join(_PRUNING),
+            )
+    top = prune.get("top_k")
+    if top is not None and (type(top) is not int or top < 1):
+        raise UserValueError(
+            "top_k is how many configurations are left",
+            code="FLY-U476",
+            value=top,
+            allowed="1 or more",
+        )

@@ -29,11 +29,13 @@ class Candidate:
         config: The candidate.
         run: Launches it with the call's arguments.
         spills: Registers that its kernels spill.
+        shared: The device that it runs on, which other processes may use; empty if it is emulated.
     """
 
     config: Config
     run: Callable[[], object]
     spills: int
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True)

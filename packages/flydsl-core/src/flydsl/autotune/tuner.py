@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flydsl.autotune.configs import Config
+from flydsl.autotune.configs import Config, check_configs, check_pruning
 from flydsl.autotune.keys import call_key, key_of, provenance_of
 from flydsl.autotune.memory import Snapshot, clear, tensors_in
 from flydsl.autotune.results import Result, fetch, results_folder, store
@@ -33,7 +33,6 @@ _WATCHED = watch(
     settings.PLUGINS_DISABLE,
 )
 _MOST_SEEN = 4096
-_PRUNING = ("early_config_prune", "perf_model", "top_k")
 
 F = TypeVar("F", bound=Callable[[Mapping[str, Any]], object])
 Configs = Sequence[Config] | Callable[[Mapping[str, Any]], Sequence[Config]]
@@ -222,7 +221,7 @@ class Autotuned:
         prune = self._options["prune_configs_by"] or {}
         early = prune.get("early_config_prune")
         chosen = list(configs if early is None else early(configs, given))
-        _check_configs(chosen)
+        check_configs(chosen)
         model, top = prune.get("perf_model"), prune.get("top_k")
         if model is not None:
             chosen.sort(key=lambda config: model(**{**given, **config.all_kwargs()}))
@@ -265,7 +264,7 @@ class Autotuned:
             default = self._options["default"]
             if default is not None and not settings.AUTOTUNE.get():
                 chosen: Config = default(given)
-                _check_configs([chosen])
+                check_configs([chosen])
                 return chosen
             self.results[key] = result = self._search(candidates, given, call, key)
             best = _among(candidates, result)
@@ -329,7 +328,9 @@ class Autotuned:
     def _prepared(self, config: Config, given: Mapping[str, Any]) -> Candidate:
         compiled = self._compiled(config, given)
         spills = sum(info.spills for info in compiled.kernels)
-        return Candidate(config, self._runner(config, given, compiled), spills)
+        place = self._call(config, given).placement
+        shared = "" if place is None or place.info.emulated else place.name
+        return Candidate(config, self._runner(config, given, compiled), spills, shared)
 
     def _compiled(self, config: Config, given: Mapping[str, Any]) -> CompiledFunction:
         hints = config.compiler_opts() or None
@@ -371,38 +372,6 @@ def _among(candidates: Sequence[Config], result: Result | None) -> Config | None
     if result is None:
         return None
     return next((config for config in candidates if config == result.best), None)
-
-
-def _check_configs(configs: Sequence[object]) -> None:
-    """Refuse what is no configuration."""
-    for item in configs:
-        if not isinstance(item, Config):
-            raise UserTypeError(
-                "autotune chooses among configurations",
-                code="FLY-U470",
-                value=item,
-                allowed="Config objects, as Config(block=64)",
-            )
-
-
-def _check_pruning(prune: Mapping[str, Any]) -> None:
-    """Refuse unknown ways of pruning and numbers of candidates that are none."""
-    for name in prune:
-        if name not in _PRUNING:
-            raise UserValueError(
-                f"there is no way of pruning called {name!r}",
-                code="FLY-U476",
-                value=name,
-                allowed=", ".join(_PRUNING),
-            )
-    top = prune.get("top_k")
-    if top is not None and (type(top) is not int or top < 1):
-        raise UserValueError(
-            "top_k is how many configurations are left",
-            code="FLY-U476",
-            value=top,
-            allowed="1 or more",
-        )
 
 
 def _check_names(launcher: JitFunction, what: str, names: Sequence[str]) -> None:
@@ -468,8 +437,8 @@ def autotune(
         UserValueError: There are no candidates, or `key` or `reset_to_zero` names no parameter.
     """
     with at_user_line():
-        _check_configs(() if callable(configs) else configs)
-        _check_pruning(prune_configs_by or {})
+        check_configs(() if callable(configs) else configs)
+        check_pruning(prune_configs_by or {})
 
     def decorate(launcher: JitFunction) -> Autotuned:
         if not isinstance(launcher, JitFunction):

@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any, Self
@@ -23,6 +24,7 @@ from flydsl.autotune.memory import Snapshot, on_host
 from flydsl.autotune.results import Result, Trial
 from flydsl.autotune.searching import Check, cost_of, reason
 from flydsl.autotune.tuner import Autotuned
+from flydsl.caching import disk_cache
 from flydsl.errors import TargetError, UserRuntimeError, UserTypeError
 
 __all__ = ["Task", "Workers", "named", "search_on"]
@@ -67,11 +69,21 @@ def _tried(tuned: Autotuned, config: Config, arguments: tuple[Any, ...]) -> dict
     candidate, given, measure, rules = tuned.candidate(config, arguments)
     before = Snapshot(given, rules.written)
     check = Check(before, given, replace(rules, reference=None))
-    check.wrong(candidate)
-    before.restore()
-    value, unit = cost_of(measure(candidate.run))
+    # Candidates compile at the same time, but each has the device to itself.
+    with alone_on(candidate.shared):
+        check.wrong(candidate)
+        before.restore()
+        value, unit = cost_of(measure(candidate.run))
     contents = _packed(check.wanted or {})
     return {"value": value, "unit": unit, "spills": candidate.spills, "contents": contents}
+
+
+def alone_on(device: str) -> AbstractContextManager[None]:
+    """Keep other processes that tune off a device inside a ``with`` block; "" stands for none."""
+    if not device:
+        return nullcontext()
+    # Locks go by the first two characters of a key; compiles have hexadecimal ones.
+    return disk_cache().lock(f"t{device.rpartition(':')[2]}")
 
 
 def _packed(contents: Mapping[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ import flydsl.expr as fx
 from flydsl.autotune import Config, autotune
 from flydsl.autotune.comparing import differences
 from flydsl.autotune.memory import Snapshot
+from flydsl.autotune.workers import alone_on
 from flydsl.cli import main
 from flydsl.diagnostics import FlyDSLWarning
 from flydsl.errors import UserError
@@ -355,3 +356,20 @@ def test_repeated_calls_see_what_has_changed(hints, monkeypatch):
                 y = np.zeros_like(x)
                 multiply(x, y, len(x))
                 np.testing.assert_array_equal(y, factor * x)
+
+
+def test_processes_take_turns_on_a_device():
+    entered: list[str] = []
+
+    def measure():
+        with alone_on("hip:0"):
+            entered.append("second")
+
+    thread = threading.Thread(target=measure)
+    with alone_on("hip:0"):
+        thread.start()
+        with alone_on("hip:1"), alone_on(""):
+            thread.join(0.3)
+            entered.append("first")
+    thread.join(30)
+    assert entered == ["first", "second"]
