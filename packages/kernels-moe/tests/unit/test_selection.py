@@ -11,7 +11,7 @@ from flydsl.errors import ConfigError
 from flydsl_kernels.moe import prepare_experts
 from flydsl_kernels.moe.formats import FORMATS
 from flydsl_kernels.moe.ops.layer import tokens_at_once, unit_for
-from flydsl_kernels.moe.ops.products import blocks_of_channels
+from flydsl_kernels.moe.ops.parts import blocks_of_channels
 from flydsl_kernels.moe.plans import GemmPlan
 from flydsl_kernels.moe.problem import GatingProblem, SortProblem
 from flydsl_kernels.moe.selection import select_gating, select_sort

@@ -108,6 +108,31 @@ def test_an_object_that_tracing_changes_is_traced_each_time():
 
 
 @flyc.kernel
+def apply_kernel(out: fx.Tensor, c: fx.Constexpr):
+    if fx.thread_idx.x == 0:
+        function = c.x if isinstance(c, Frozen) else c[0] if isinstance(c, tuple) else c
+        out[0] = fx.Float32(function(3.0))
+
+
+@flyc.jit
+def apply(out: fx.Tensor, c: fx.Constexpr):
+    apply_kernel(out, c).launch(grid=1, block=64)
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, Frozen, lambda f: (f,)])
+def test_variables_of_functions_in_arguments(wrapped):
+    factor = 2.0
+
+    def times(x):
+        return x * factor
+
+    out, value = np.zeros(1, np.float32), wrapped(times)
+    for factor in (2.0, 7.0, 7.0, 1.0):
+        apply(out, value)
+        assert out[0] == 3.0 * factor
+
+
+@flyc.kernel
 def pick_kernel(out: fx.Tensor, x: fx.Tensor | None, n: Optional[fx.Int32], p: fx.Pointer):  # noqa: UP045
     i = fx.thread_idx.x
     if i < 4:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Hashable, Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -48,26 +49,37 @@ def static_key(value: object) -> Hashable:
                 "a function",
             ) from error
         return _key(value)
-    return ("tuple", *map(static_key, value))
+    return ("tuple", *(_held_key(v) if _closed(v) else static_key(v) for v in value))
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: Any, *, inside: bool = False) -> Hashable:
     kind: Any = type(value)
+    if inside and _closed(value):
+        # The scan of the program looks into functions that are arguments, not into held ones.
+        return (kind, value, content_of(value).digest)
     if kind in _EXACT or isinstance(value, _UNIQUE):
         return (kind, value)
     if isinstance(value, float):
         return (kind, value.hex())
     if isinstance(value, tuple):
-        return ("tuple" if kind is tuple else kind, *map(_key, value))
+        return ("tuple" if kind is tuple else kind, *map(_held_key, value))
     if isinstance(value, frozenset):
-        return (kind, frozenset(map(_key, value)))
+        return (kind, frozenset(map(_held_key, value)))
     if is_framework_module(kind.__module__):
         # Layouts, atoms and numbers compare all that they are.
         return (kind, value)
     if _frozen(kind):
-        return (kind, *map(_key, _fields(value)))
+        return (kind, *map(_held_key, _fields(value)))
     digest = content_of(value).digest
     return (kind, digest) if getattr(kind, "__hash__", None) is None else (kind, value, digest)
+
+
+_held_key = functools.partial(_key, inside=True)
+
+
+def _closed(value: Any) -> bool:
+    """Whether a value is a function with variables of another one, which may change."""
+    return isinstance(value, FunctionType) and value.__closure__ is not None
 
 
 def _frozen(kind: Any) -> bool:
@@ -91,9 +103,14 @@ def settled(value: Any) -> bool:
     kind = type(value)
     if found_by_type(value) or isinstance(value, float):
         return True
+    held: Iterator[Any]
     if isinstance(value, (tuple, frozenset)):
-        return all(map(settled, value))
-    return all(map(settled, _fields(value))) if _frozen(kind) else not content_of(value).mutable
+        held = iter(value)
+    elif _frozen(kind):
+        held = _fields(value)
+    else:
+        return not content_of(value).mutable
+    return all(settled(item) and not _closed(item) for item in held)
 
 
 def same_as(value: object, key: Hashable = None) -> Callable[[object], bool]:

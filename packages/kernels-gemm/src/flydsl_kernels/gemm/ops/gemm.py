@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, TypedDict, Unpack
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext import arrays
 from flydsl.ext.arguments import check_arrays, check_no_gradient, through_pytorch
 from flydsl.ext.graph_outputs import outputs_in_graphs
-from flydsl_kernels.gemm.ops.mx import by_wmma, has_shared_exponents, run_mx
+from flydsl_kernels.gemm.ops.mx import has_shared_exponents, run_mx
 from flydsl_kernels.gemm.ops.product import Request, output_type, run_gemm
+from flydsl_kernels.gemm.ops.weights import run_weights
 from flydsl_kernels.gemm.plan import GemmConfig
-from flydsl_kernels.gemm.planning import facts_of
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = ["GemmOptions", "gemm"]
@@ -124,12 +123,4 @@ def _preshuffled(a: Any, b: PreshuffledWeight, request: Request) -> Any:
         from flydsl_kernels.gemm.ops.weight_operators import weights_through_pytorch
 
         return weights_through_pytorch(a, b, request)
-    if b.scale_layout and by_wmma(facts_of(arrays.target_of(a))):
-        return run_mx(a, b, request)
-    if b.scale_layout:
-        from flydsl_kernels.gemm.ops.scaled import run_scaled
-
-        return run_scaled(a, b, request)
-    from flydsl_kernels.gemm.ops.preshuffled import run_preshuffled
-
-    return run_preshuffled(a, b, request)
+    return run_weights(a, b, request)

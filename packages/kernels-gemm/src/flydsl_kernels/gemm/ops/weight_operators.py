@@ -1,7 +1,6 @@
 """Products with preshuffled weights, and of groups, as operators of PyTorch; without gradients.
 
-Registered by this module's import. They run the public functions; of weights, what is no tensor is
-described by a text.
+Registered by this module's import. Of weights, what is no tensor is described by a text.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ import torch
 
 from flydsl.errors import UserTypeError
 from flydsl.ext.torch_ops import register_op
+from flydsl_kernels.gemm.ops.groups import run_grouped
 from flydsl_kernels.gemm.ops.operators import outer_of
 from flydsl_kernels.gemm.ops.product import Request, output_type
+from flydsl_kernels.gemm.ops.weights import run_weights
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = [
@@ -61,15 +62,14 @@ def _options(request: Request, out_dtype: str) -> str:
     return f"{request.activation or ''}|{out_dtype}|{request.layout}|{split}"
 
 
-def _given(text: str, extras: list[Tensor | None]) -> dict[str, Any]:
-    """Return the optional arguments of a product."""
+def _request(text: str, extras: list[Tensor | None]) -> Request:
+    """Return the optional arguments that `_options` and `_extras` were given."""
     activation, out_dtype, layout, split = text.split("|")
-    names = ("bias", "residual", "scale_a", "scale_b", "scale_out")
-    given: dict[str, Any] = dict(zip(names, extras, strict=True))
-    given |= {"activation": activation or None, "out_dtype": out_dtype, "layout": layout}
-    if int(split):
-        given["split_k"] = int(split)
-    return {name: value for name, value in given.items() if value is not None}
+    bias, residual, scale_a, scale_b, scale_out = extras
+    return Request(
+        None, bias, activation or None, residual, scale_a, scale_b, scale_out, out_dtype, layout,
+        int(split) or None,
+    )  # fmt: skip
 
 
 def _extras(request: Request) -> list[Tensor | None]:
@@ -82,9 +82,7 @@ def _weights(
     a: Tensor, data: Tensor, scales: Tensor | None, extras: list[Tensor | None], weight: str,
     options: str,
 ) -> Tensor:  # fmt: skip
-    from flydsl_kernels.gemm.ops.gemm import gemm
-
-    out: Tensor = gemm(a, _weight(weight, data, scales), **_given(options, extras))
+    out: Tensor = run_weights(a, _weight(weight, data, scales), _request(options, extras))
     return out
 
 
@@ -120,10 +118,8 @@ def _grouped(
     a: Tensor, b: Tensor, ends: Tensor, scales: Tensor | None, extras: list[Tensor | None],
     weight: str, options: str,
 ) -> Tensor:  # fmt: skip
-    from flydsl_kernels.gemm.ops.grouped import grouped_gemm
-
     second = _weight(weight, b, scales) if weight else b
-    out: Tensor = grouped_gemm(a, second, ends, **_given(options, extras))
+    out: Tensor = run_grouped(a, second, ends, _request(options, extras))
     return out
 
 

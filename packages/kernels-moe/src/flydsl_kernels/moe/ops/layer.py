@@ -11,8 +11,7 @@ from flydsl.ext.arguments import check_fields
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops import grouped
 from flydsl_kernels.moe.ops.ordering import run_sort
-from flydsl_kernels.moe.ops.products import moe_gemm1, moe_gemm2
-from flydsl_kernels.moe.ops.quantised import moe_quantise
+from flydsl_kernels.moe.ops.parts import run_first, run_quantise, run_second
 from flydsl_kernels.moe.plans import Activation
 from flydsl_kernels.moe.problem import MAX_TOKENS, SortProblem
 
@@ -60,11 +59,9 @@ def _quantised(
                               value=weights.format)  # fmt: skip
         wanted = weights.numbers.activations[0]
         return (x if arrays.dtype_name(x) == wanted else _converted(x, wanted)), None
-    return moe_quantise(
-        x, format=weights.format, dtype=weights.weight.dtype
-        if weights.weight.dtype.startswith("float8") else "float8_e4m3fn",
-        ids=ids, smooth=smooth, by_slot=by_slot,
-    )  # fmt: skip
+    kind = weights.weight.dtype
+    kind = kind if kind.startswith("float8") else "float8_e4m3fn"
+    return run_quantise(x, ids, smooth, weights.format, kind, by_slot)
 
 
 def _converted(x: Any, name: str) -> Any:
@@ -121,13 +118,9 @@ def run_fused(
     by_slot = smooth[0] is not None
     rows, scales = _quantised(x, first, ids, smooth[0], by_slot)
     middle = "float16" if own == "float16" else "bfloat16"
-    h = moe_gemm1(
-        rows, first, order, x_scales=scales, activation=options.activation,
-        weighted=options.early_weights, by_slot=by_slot, dtype=middle,
-    )  # fmt: skip
+    flags = options.early_weights, by_slot
+    h = run_first((rows, scales), first, order, flags, options.activation, middle)
     rows, scales = _quantised(h.reshape(-1, first.channels), second, ids, smooth[1])
     dtype = "float32" if options.atomic else own
-    return moe_gemm2(
-        rows, second, order, h_scales=scales, weighted=not options.early_weights,
-        atomic=options.atomic, dtype=dtype, out=out,
-    )  # fmt: skip
+    last = not options.early_weights, options.atomic, True
+    return run_second((rows, scales), second, order, last, dtype, out)

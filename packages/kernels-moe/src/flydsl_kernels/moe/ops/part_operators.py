@@ -1,6 +1,6 @@
 """The parts of a layer of experts as operators of PyTorch; registered by this module's import.
 
-They run the public functions; what is no tensor is described by texts and numbers.
+What is no tensor is described by texts and numbers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from flydsl_kernels.moe.ops.operators import (
     tensors_of,
 )
 from flydsl_kernels.moe.ops.ordering import Sorting
+from flydsl_kernels.moe.ops.parts import (
+    run_first,
+    run_permute,
+    run_quantise,
+    run_second,
+    run_unpermute,
+)
 from flydsl_kernels.moe.plans import Activation
 
 __all__ = [
@@ -60,13 +67,10 @@ def _first(
     x: Tensor, x_scales: Tensor | None, data: list[Tensor], layer: str, order: list[Tensor],
     numbers: list[int], how: str, activation: list[float],
 ) -> Tensor:  # fmt: skip
-    from flydsl_kernels.moe.ops.products import moe_gemm1
-
     name, weighted, by_slot, dtype = how.split("|")
-    out: Tensor = moe_gemm1(
-        x, layer_of(layer, data), _order(order, numbers), x_scales=x_scales,
-        activation=activation_of(name, activation), weighted=weighted == "True",
-        by_slot=by_slot == "True", dtype=dtype,
+    out: Tensor = run_first(
+        (x, x_scales), layer_of(layer, data), _order(order, numbers),
+        (weighted == "True", by_slot == "True"), activation_of(name, activation), dtype,
     )  # fmt: skip
     return out
 
@@ -104,12 +108,10 @@ def _second(
     h: Tensor, h_scales: Tensor | None, data: list[Tensor], layer: str, order: list[Tensor],
     numbers: list[int], how: str,
 ) -> Tensor:  # fmt: skip
-    from flydsl_kernels.moe.ops.products import moe_gemm2
-
     weighted, atomic, reduce, dtype = how.split("|")
-    out: Tensor = moe_gemm2(
-        h, layer_of(layer, data), _order(order, numbers), h_scales=h_scales,
-        weighted=weighted == "True", atomic=atomic == "True", reduce=reduce == "True", dtype=dtype,
+    out: Tensor = run_second(
+        (h, h_scales), layer_of(layer, data), _order(order, numbers),
+        (weighted == "True", atomic == "True", reduce == "True"), dtype,
     )  # fmt: skip
     return out
 
@@ -135,9 +137,7 @@ def second_through_pytorch(
 
 
 def _permute(x: Tensor, order: list[Tensor], numbers: list[int]) -> Tensor:
-    from flydsl_kernels.moe.ops.rows import moe_permute
-
-    out: Tensor = moe_permute(x, _order(order, numbers))
+    out: Tensor = run_permute(x, _order(order, numbers))
     return out
 
 
@@ -150,9 +150,7 @@ def permute_through_pytorch(x: Tensor, order: Sorting) -> Tensor:
 def _unpermute(
     rows: Tensor, weights: Tensor | None, order: list[Tensor], numbers: list[int]
 ) -> Tensor:
-    from flydsl_kernels.moe.ops.rows import moe_unpermute
-
-    out: Tensor = moe_unpermute(rows, _order(order, numbers), weights)
+    out: Tensor = run_unpermute(rows, _order(order, numbers), weights)
     return out
 
 
@@ -165,9 +163,7 @@ def unpermute_through_pytorch(rows: Tensor, weights: Tensor | None, order: Sorti
 def _quantise(
     x: Tensor, ids: Tensor | None, smooth: Tensor | None, form: str, dtype: str, by_slot: bool
 ) -> tuple[Tensor, Tensor]:
-    from flydsl_kernels.moe.ops.quantised import moe_quantise
-
-    return moe_quantise(x, format=form, dtype=dtype, ids=ids, smooth=smooth, by_slot=by_slot)
+    return run_quantise(x, ids, smooth, form, dtype, by_slot)
 
 
 def _fake_quantise(

@@ -6,7 +6,6 @@ from typing import Any
 
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import ConfigError
-from flydsl.ext import arrays
 from flydsl.ext.arguments import (
     as_flag,
     as_text,
@@ -14,17 +13,15 @@ from flydsl.ext.arguments import (
     element_type,
     through_pytorch,
 )
-from flydsl_kernels.moe.arguments import check_array, check_rank
+from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.formats import FORMATS
-from flydsl_kernels.moe.selection import QuantPlan
+from flydsl_kernels.moe.ops.parts import run_quantise
 
 __all__ = ["moe_quantise"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
-LIMITS = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float4_e2m1fn": 6.0}
 FLOATS = ("float8_e4m3fn", "float8_e4m3fnuz")
-ROW_TYPES = ("float32", "float16", "bfloat16")
 
 
 @at_user_line()
@@ -79,44 +76,4 @@ def moe_quantise(
         from flydsl_kernels.moe.ops.part_operators import quantise_through_pytorch
 
         return quantise_through_pytorch(x, ids, smooth, format, dtype, by_slot)
-    rows, columns = (int(extent) for extent in x.shape)
-    group = {"row": 0, "block": 128, "mx": 32}[numbers.a_scale]
-    unit = {0: 1, 128: 8, 32: 32}[group]
-    if not columns or columns % unit:
-        raise ConfigError("rows of this length are not quantised", code="FLY-C979", value=columns,
-                          allowed=f"multiples of {unit}")  # fmt: skip
-    x = check_array(x, (rows, columns), ROW_TYPES, x, "x")
-    kind = "int8" if numbers.integer else "float4_e2m1fn" if numbers.bits == 4 else dtype
-    pairs = rows
-    if smooth is not None:
-        check_rank(ids, 2, "ids")
-        tokens, slots = (int(extent) for extent in ids.shape)
-        pairs = tokens * slots
-        ids = check_array(ids, (tokens, slots), ("int32",), x, "ids")
-        check_array(x, (tokens if by_slot else pairs, columns), ROW_TYPES, x, "x")
-        check_rank(smooth, 2, "smooth")
-        smooth = check_array(smooth, (int(smooth.shape[0]), columns), ("float32",), x, "smooth")
-    plan = QuantPlan(kind, LIMITS[kind], 8 if columns % 8 == 0 else 1, group, smooth is not None,
-                     by_slot)  # fmt: skip
-    return _quantised(x, ids, smooth, pairs, plan, stream)
-
-
-def _quantised(
-    x: Any, ids: Any, smooth: Any, rows: int, plan: QuantPlan, stream: Any
-) -> tuple[Any, Any]:
-    from flydsl_kernels.moe.device.quantise import launch_quantise
-
-    columns = int(x.shape[1])
-    packed = plan.dtype == "float4_e2m1fn"
-    shape = (rows, columns // 2 if packed else columns)
-    result = arrays.empty(shape, "uint8" if packed else plan.dtype, x)
-    if plan.group:
-        scale_shape: tuple[int, ...] = (rows, -(-columns // plan.group))
-    else:
-        scale_shape = (rows,)
-    scales = arrays.empty(scale_shape, "uint8" if plan.group == 32 else "float32", x)
-    if rows:
-        some = x if smooth is None else smooth
-        launch_quantise(x, x if ids is None else ids, some, arrays.as_bytes(result), scales, plan,
-                        stream)  # fmt: skip
-    return result, scales
+    return run_quantise(x, ids, smooth, format, dtype, by_slot, stream)

@@ -5,29 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.diagnostics import at_user_line
-from flydsl.ext import arrays
 from flydsl.ext.arguments import check_instance, check_no_gradient, through_pytorch
 from flydsl.ext.graph_outputs import outputs_in_graphs
-from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
+from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.ops.ordering import Sorting
-from flydsl_kernels.moe.ops.summing import ROW_TYPES, VECTOR_BYTES, run_reduce, summed
-from flydsl_kernels.moe.selection import RowsPlan
+from flydsl_kernels.moe.ops.parts import run_permute, run_unpermute
+from flydsl_kernels.moe.ops.summing import run_reduce
 
 __all__ = ["moe_permute", "moe_reduce", "moe_unpermute"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
-
-COPIED_TYPES = (*ROW_TYPES, "int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz")
-
-
-def permute(x: Any, ids: Any, out: Any, stream: Any = None) -> None:
-    """Copy the row of every entry's token to `out`; see `moe_permute`."""
-    from flydsl_kernels.moe.device.rows import launch_permute
-
-    if x.itemsize == 1:
-        x, out = arrays.as_bytes(x), arrays.as_bytes(out)
-    if out.shape[0] and x.shape[1]:
-        launch_permute(x, ids, out, RowsPlan(VECTOR_BYTES // x.itemsize), stream)
 
 
 @at_user_line()
@@ -56,12 +43,7 @@ def moe_permute(x: Any, sorting: Sorting, *, out: Any = None, stream: Any = None
         from flydsl_kernels.moe.ops.part_operators import permute_through_pytorch
 
         return permute_through_pytorch(x, sorting)
-    (x,) = arrays.apart_from((out,), x)
-    x = check_array(x, (sorting.tokens, x.shape[1]), COPIED_TYPES, sorting.ids, "x")
-    shape, dtype = (int(sorting.ids.shape[0]), int(x.shape[1])), arrays.dtype_name(x)
-    result = arrays.empty(shape, dtype, x) if out is None else out
-    permute(x, sorting.ids, check_written(result, shape, (dtype,), x, "out"), stream)
-    return result
+    return run_permute(x, sorting, out, stream)
 
 
 @at_user_line()
@@ -94,9 +76,7 @@ def moe_unpermute(
         from flydsl_kernels.moe.ops.part_operators import unpermute_through_pytorch
 
         return unpermute_through_pytorch(rows, weights, sorting)
-    shape = (int(sorting.ids.shape[0]), int(rows.shape[1]))
-    rows = check_array(rows, shape, ROW_TYPES, sorting.ids, "rows")
-    return summed(rows, sorting.places, weights, out, True, stream)
+    return run_unpermute(rows, sorting, weights, out, stream)
 
 
 @at_user_line()
