@@ -18,6 +18,7 @@ from flydsl.plugins.payloads import ArgSpec
 ROOT = Path(__file__).resolve().parents[2]
 CORE, ROCDL = "packages/flydsl-core/tests/", "packages/flydsl-rocdl/tests/"
 FAULTS = CORE + "emu/test_known_faults.py"
+LAUNCHES = CORE + "emu/test_known_faults_of_launches.py"
 CONTROL = CORE + "emu/frontend/test_control_flow.py"
 NUMERICS = ROCDL + "emu/numerics/"
 HERE = "tests/docs/test_differences.py"
@@ -32,7 +33,7 @@ ROWS = {
         "test_every_form_on_integers",
     ),
     "`//` and `%` of signed integers": (FAULTS, "test_B14_floor_division"),
-    "integers passed to a launcher": (FAULTS, "test_integers_that_do_not_fit"),
+    "integers passed to a launcher": (LAUNCHES, "test_integers_that_do_not_fit"),
     "floats passed as bfloat16": (
         CORE + "unit/compiler/test_scalars.py",
         "test_bfloat16_rounds_to_nearest_even",
