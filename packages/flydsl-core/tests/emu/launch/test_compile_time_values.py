@@ -137,11 +137,11 @@ def pick_kernel(out: fx.Tensor, x: fx.Tensor | None, n: Optional[fx.Int32], p: f
     i = fx.thread_idx.x
     if i < 4:
         total = fx.Float32(0.0)
-        if fx.const_expr(x is not None):
+        if x is not None:
             total = total + x[i]
-        if fx.const_expr(n is not None):
+        if n is not None:
             total = total + n.to(fx.Float32)
-        if fx.const_expr(p is not None):
+        if p is not None:
             total = total + 1000.0
         out[i] = total
 
