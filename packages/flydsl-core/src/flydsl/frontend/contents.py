@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import array
 import collections
+import contextvars
 import enum
 import functools
 import hashlib
 import itertools
+import threading
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ from flydsl.frontend.eligible import is_user_module
 from flydsl.frontend.mangling import mangled
 
 __all__ = [
+    "CONTAINERS",
     "MEMOISED",
     "SCALARS",
     "Content",
@@ -24,7 +27,9 @@ __all__ = [
     "classes_in",
     "code_digest",
     "content_of",
+    "enum_attributes",
     "hashed",
+    "more_than_attributes",
     "same_scalar",
     "slots_of",
 ]
@@ -39,7 +44,15 @@ _PLAIN = frozenset(SCALARS)
 _PRINTED = {("torch", "dtype"), ("torch", "device"), ("numpy", "dtype")}
 """Immutable values of libraries that print all that they hold."""
 _unique = itertools.count()
+CONTAINERS = (
+    *SCALARS, enum.Enum, list, tuple, dict, set, frozenset, functools.partial, collections.deque,
+    bytearray,
+)  # fmt: skip
+"""What classes of the user's may be derived from that counts by more than its attributes."""
+_EXTENDED = tuple(kind for kind in CONTAINERS if kind is not enum.Enum)
 _ABSENT = object()
+_ENUM = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_hash_"})
+"""What every member of an enumeration has."""
 
 
 class Content(NamedTuple):
@@ -107,13 +120,29 @@ def content_of(
         text = f"{type(value).__name__}:{value!r}"
         # What prints in a few characters is its own digest: quotes keep strings apart.
         return Content(text if len(text) <= _SHORT else hashed(text), True, False)
-    if isinstance(value, SCALARS) and not isinstance(value, enum.Enum):
-        return Content(hashed(_constant(value)), True, False)
     if len(path) >= _MAX_DEPTH or id(value) in path:
         return Content(hashed(type(value).__qualname__), len(path) < _MAX_DEPTH, True)
-    inner = (*path, id(value))
+    held = _held(value, names, (*path, id(value)))
+    extended = isinstance(value, _EXTENDED) and not isinstance(value, enum.Enum)
+    if not extended or not is_user_module(type(value).__module__):
+        return held
+    # A class of the user's that is a container, and has attributes too.
+    more = sorted((attributes_of(value, names) or {}).items())
+    flat = [part for pair in more for part in pair]
+    extra = _combined(held.digest, flat, names, (*path, id(value)), mutable=bool(more))
+    return extra._replace(
+        portable=held.portable and extra.portable, mutable=held.mutable or extra.mutable
+    )
+
+
+def _held(value: object, names: frozenset[str] | None, inner: tuple[int, ...]) -> Content:
     if isinstance(value, enum.Enum):
-        return _combined(f"{type(value).__qualname__}.{value.name}", [value.value], names, inner)
+        more = enum_attributes(value, names)
+        flat = [value.value, *(part for pair in sorted(more.items()) for part in pair)]
+        name = f"{type(value).__qualname__}.{value.name}"
+        return _combined(name, flat, names, inner, mutable=bool(more))
+    if isinstance(value, SCALARS):
+        return Content(hashed(_constant(value)), True, False)
     if isinstance(value, (tuple, list, collections.deque)):
         kind = type(value).__qualname__
         return _combined(kind, value, names, inner, mutable=not isinstance(value, tuple))
@@ -123,6 +152,7 @@ def content_of(
         return Content(hashed(text), all(item.portable for item in items), isinstance(value, set))
     if isinstance(value, (dict, types.MappingProxyType)):
         flat = [part for pair in value.items() for part in pair]
+        flat.append(getattr(value, "default_factory", None))
         return _combined(f"{type(value).__qualname__}", flat, names, inner, mutable=True)
     return _callable(value, names, inner) or _object(value, names, inner)
 
@@ -154,8 +184,7 @@ def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
         return
     if is_user_module(kind.__module__):
         yield kind
-        if not held:
-            held = (attributes_of(value, None) or {}).values()
+        held = (*held, *(attributes_of(value, None) or {}).values())
     inner = (*path, id(value))
     for item in held:
         yield from classes_in(item, inner)
@@ -200,6 +229,13 @@ def _callable(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -
     return None
 
 
+def _current(variable: contextvars.ContextVar[object]) -> object:
+    try:
+        return variable.get()
+    except LookupError:  # it has no value here
+        return "<no value>"
+
+
 def _cell(cell: types.CellType) -> object:
     try:
         return cell.cell_contents
@@ -225,19 +261,39 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     if isinstance(value, (bytearray, array.array)):
         code = getattr(value, "typecode", "")
         return Content(hashed(f"{name}:{code}:{hashlib.sha256(value).hexdigest()}"), True, True)
+    if isinstance(value, contextvars.ContextVar):
+        # What it is in the context of the call, where the trace reads it.
+        return _combined(f"{name}:{value.name}", [_current(value)], names, path, mutable=True)
     if hasattr(value, "tobytes") and hasattr(value, "nbytes"):
+        if getattr(getattr(value, "dtype", None), "hasobject", False):
+            # Its bytes are addresses.
+            return _combined(
+                f"{name}:{value.shape}", value.ravel().tolist(), names, path, mutable=True
+            )
         if value.nbytes <= _MAX_ARRAY_BYTES:
             shape = f"{getattr(value, 'dtype', '')}{getattr(value, 'shape', '')}"
             data = hashlib.sha256(value.tobytes()).hexdigest()
             return Content(hashed(f"{name}:{shape}:{data}"), True, True)
         # Comparing it on every launch would cost more than compiling: it counts as changed.
         return Content(hashed(f"{name}:{next(_unique)}"), False, True)
-    known = is_user_module(module) or kind is types.SimpleNamespace
+    known = is_user_module(module) or kind in (types.SimpleNamespace, threading.local)
     attributes = attributes_of(value, names) if known else None
     if attributes is None:
         return Content(hashed(name), False, False)
     flat = [part for pair in sorted(attributes.items()) for part in pair]
     return _combined(name, flat, names, path, mutable=True)
+
+
+def enum_attributes(value: enum.Enum, names: frozenset[str] | None) -> dict[str, Any]:
+    """Return the attributes of a member of an enumeration besides its value."""
+    own = vars(value).items()
+    return {k: v for k, v in own if k not in _ENUM and (names is None or k in names)}
+
+
+def more_than_attributes(value: object) -> bool:
+    """Return whether more than its attributes counts of an object of a class of the user's."""
+    array = hasattr(value, "tobytes") or hasattr(value, "data_ptr")
+    return array or isinstance(value, CONTAINERS)
 
 
 def slots_of(kind: type) -> tuple[str, ...]:

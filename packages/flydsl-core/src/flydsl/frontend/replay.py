@@ -6,8 +6,6 @@ things are read, looked at and noted many at once, by functions of the interpret
 
 from __future__ import annotations
 
-import enum
-import functools
 import hashlib
 import marshal
 import types
@@ -18,7 +16,12 @@ from typing import Any, Final
 
 from flydsl.diagnostics import is_framework_module
 from flydsl.frontend import contents, scanning
-from flydsl.frontend.contents import MEMOISED, classes_in, content_of
+from flydsl.frontend.contents import (
+    MEMOISED,
+    classes_in,
+    content_of,
+    more_than_attributes,
+)
 from flydsl.frontend.eligible import is_user_module, rewritable
 from flydsl.frontend.recipes import PLAIN, SPACES, Recipe, attributes_named
 from flydsl.frontend.scanning import fields_of, inner_of, is_generated, options_of
@@ -32,8 +35,6 @@ _MAX_DEPTH = 6
 """Of values in values; contents end at a greater depth."""
 _PART = 16
 """Things that are hashed at once."""
-_FOREIGN = (*contents.SCALARS, enum.Enum, list, tuple, dict, set, frozenset, functools.partial)
-"""What classes of the user's may be derived from that counts by more than its attributes."""
 _UNWATCHED: Final = frozenset({"root", "part", "mro", "held"})
 _PARTS: Final = attrgetter("__code__", "__globals__", "__defaults__", "__kwdefaults__")
 _NAMED: Final = attrgetter("__module__", "__qualname__")
@@ -186,12 +187,12 @@ class Replay:
             inner = value
         elif kind is dict:
             inner = (*value, *value.values())
-        elif is_user_module(kind.__module__) and not _is_special(value):
+        elif is_user_module(kind.__module__) and not more_than_attributes(value):
             attributes = contents.attributes_of(value, self._names)
             if attributes is None:
                 raise Refused
             inner = [part for pair in sorted(attributes.items()) for part in pair]
-        elif is_framework_module(kind.__module__) and not isinstance(value, _FOREIGN):
+        elif is_framework_module(kind.__module__) and not isinstance(value, contents.CONTAINERS):
             # Like `content_of`, without hashing each.
             shown = repr(value)
             _require(" at 0x" not in shown and not hasattr(kind, "__fly_key__"))
@@ -259,6 +260,7 @@ class Replay:
         for kind in values:
             space = vars(kind)
             checks += ("count", kind, "", len(space), "", None)
+            checks += ("attribute", kind, "__mro__", kind.__mro__, "", None)
             types_ = list(map(type, space.values()))
             tokens += (list(map(_NAMED, kind.__mro__)), list(space), list(map(_TYPE_NAME, types_)))
             for (name, member), type_ in zip(space.items(), types_, strict=True):
@@ -332,12 +334,6 @@ _LOOK: Final[dict[str, Callable[[Replay, list[Any]], None]]] = {
     "plain": Replay._plain,
     "value": Replay._objects,
 }
-
-
-def _is_special(value: object) -> bool:
-    """Whether more than its attributes counts of an object of a class of the user's."""
-    array = hasattr(value, "tobytes") or hasattr(value, "data_ptr")
-    return array or isinstance(value, _FOREIGN)
 
 
 def _require(condition: bool) -> None:

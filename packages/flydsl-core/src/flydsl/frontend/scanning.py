@@ -272,6 +272,7 @@ class Scan:
             self.steps.append(Step(Place("mro", value, number), kind, "class"))
             # A new member may hide one of a base.
             self.checks.append(Check(Place("count", kind, ""), len(vars(kind))))
+            self.checks.append(Check(Place("attribute", kind, "__mro__"), kind.__mro__))
             # What an enumeration keeps of itself begins with one underscore.
             hidden = "_" if issubclass(kind, enum.Enum) else "__"
             if "__dataclass_fields__" in vars(kind):

@@ -14,7 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, getitem, is_
 from typing import Any, Final, NamedTuple, cast
 
-from flydsl.frontend.contents import MEMOISED, content_of, same_scalar, slots_of
+from flydsl.frontend.contents import (
+    MEMOISED,
+    content_of,
+    enum_attributes,
+    more_than_attributes,
+    same_scalar,
+    slots_of,
+)
 from flydsl.frontend.eligible import is_user_module
 
 __all__ = ["Check", "FunctionState", "Place", "Watch"]
@@ -224,8 +231,12 @@ class Watch:
 
 
 # Values ------------------------------------------------------------------------------------------
-def _values(owner: Mapping[object, object]) -> tuple[object, ...]:
+def _values(owner: Mapping[Any, object]) -> tuple[object, ...]:
     return (*owner, *owner.values())
+
+
+def _dictionary(owner: object) -> tuple[object, ...]:
+    return _values(vars(owner))
 
 
 def _parts(
@@ -251,7 +262,9 @@ def _parts(
     if kind in (tuple, frozenset):
         inner = value
     elif isinstance(value, enum.Enum):
-        inner = (value.value,)
+        inner = (value.value, *enum_attributes(value, names).values())
+        if len(inner) > 1:
+            readers.append((_dictionary, value))
     elif kind is list:
         readers.append((tuple, value))
         inner = value
@@ -263,7 +276,9 @@ def _parts(
         inner = (value.__defaults__, value.__kwdefaults__)
         if value.__closure__ is not None:
             return False
-    elif is_user_module(kind.__module__) or kind is types.SimpleNamespace:
+    elif kind is types.SimpleNamespace or (
+        is_user_module(kind.__module__) and not more_than_attributes(value)
+    ):
         attributes = _attributes(value, names)
         readers += [(reader, value) for reader in attributes]
         kinds.append((value, kind))

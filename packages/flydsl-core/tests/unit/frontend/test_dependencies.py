@@ -111,6 +111,103 @@ def test_mutable_values_of_every_kind_count_by_content(made, changed, checked):
     assert collect_dependencies(space.outer).digest != found.digest
 
 
+CHANGING = """
+import collections, contextvars, enum, threading
+import numpy as np
+
+class One:
+    def __init__(self):
+        self.held = 1
+
+    def read(self):
+        return self.held
+
+class Two(One):
+    def read(self):
+        return 2
+
+class Child(One):
+    pass
+
+class Mode(enum.Enum):
+    FAST = 1
+
+    def __init__(self, value):
+        self.extra = value
+
+CHILD, VARIABLE, LOCAL = Child(), contextvars.ContextVar("variable", default=1), threading.local()
+LOCAL.held = 1
+NESTED = np.array([1, [2]], dtype=object)
+DEFAULTS = collections.defaultdict(lambda: 1)
+
+class Queue(collections.deque):
+    pass
+
+class Row(list):
+    pass
+
+class Number(int):
+    pass
+
+QUEUE, ROW, NUMBER = Queue([1]), Row([1]), Number(1)
+ROW.held = NUMBER.held = 1
+
+def bases(x):
+    return CHILD.read()
+
+def member(x):
+    return Mode.FAST.extra
+
+def variable(x):
+    return VARIABLE.get()
+
+def local(x):
+    return LOCAL.held
+
+def objects(x):
+    return NESTED[1][0]
+
+def default(x):
+    return DEFAULTS[3]
+
+def derived(x):
+    return QUEUE[0]
+
+def row(x):
+    return ROW[0] + ROW.held
+
+def number(x):
+    return NUMBER + NUMBER.held
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("bases", "Child.__bases__ = (Two,)"),
+        ("member", "Mode.FAST.extra = 2"),
+        ("variable", "VARIABLE.set(2)"),
+        ("local", "LOCAL.held = 2"),
+        ("objects", "NESTED[1][0] = 3"),
+        ("default", "DEFAULTS.default_factory = int"),
+        ("derived", "QUEUE[0] = 2"),
+        ("row", "ROW[0] = 2"),
+        ("row", "ROW.held = 2"),
+        ("number", "NUMBER.held = 2"),
+    ],
+)
+@pytest.mark.parametrize("checked", [0, 2])
+def test_whatever_a_name_leads_to_is_watched(name, change, checked):
+    space = module(CHANGING)
+    found = collect_dependencies(getattr(space, name))
+    assert found.digest == collect_dependencies(getattr(module(CHANGING), name)).digest
+    for _ in range(checked):
+        assert found.unchanged()
+    exec(change, vars(space))
+    assert not found.unchanged()
+    assert collect_dependencies(getattr(space, name)).digest != found.digest
+
+
 BY_TEXT = """
 import types
 held = types.ModuleType("user_held")

@@ -27,7 +27,7 @@ def assist(x, by=2, *, more=1):
     return x * by * FACTOR + more
 """
 PROGRAM = """
-import dataclasses, enum, functools, math
+import collections, contextvars, dataclasses, enum, functools, math
 import numpy as np
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -79,6 +79,13 @@ class Derived(Base):
         return self.shared + self._hidden + self.held
 
 PLAN, OBJECT = Plan(), Derived()
+class Queue(collections.deque):
+    pass
+
+QUEUE = Queue([1, 2])
+OBJECTS = np.array([1, [2]], dtype=object)
+DEFAULTS = collections.defaultdict(int, a=1)
+VARIABLE = contextvars.ContextVar("variable", default=1)
 PLANS = {"a": (Plan(Row(2)), [Row(3)]), 4: {"b": Plan(mode=Mode.SLOW)}, Mode.FAST: fx.Int32}
 ARRAY = np.arange(4)
 
@@ -110,7 +117,8 @@ def unused(x):
 def root(x, options=(1, 2.0, "three"), *, last=[1]):
     total = [memoised(y) for y in TABLE] + halved(x) + bound() + len(TYPES) + math.floor(RATIO)
     total += recall_library.FACTOR + recall_library.NESTED["a"] + PLAN.grid(x) + Plan.fixed(x)
-    total += PLANS["a"][0].row.width + ARRAY[0]
+    total += PLANS["a"][0].row.width + ARRAY[0] + QUEUE[0] + OBJECTS[1][0] + DEFAULTS["a"]
+    total += VARIABLE.get()
     return total + OBJECT.use() + Mode.FAST.value + kernel(x) + max(CHECKED, NAME)
 """
 PROBES = [1, True, 2.0, -0.0, 0.0, "text", None, (), [], {}, len, fx.Float16, lambda x: x]
@@ -205,6 +213,11 @@ EDITS = {
     "order": lambda p: p.PLANS.update(a=p.PLANS.pop("a")),
     "tuple": lambda p: p.PLANS.update(a=list(p.PLANS["a"])),
     "array": lambda p: p.ARRAY.__setitem__(0, 5),
+    "derived container": lambda p: p.QUEUE.append(3),
+    "array of objects": lambda p: p.OBJECTS[1].append(3),
+    "factory of defaults": lambda p: setattr(p.DEFAULTS, "default_factory", float),
+    "context variable": lambda p: p.VARIABLE.set(2),
+    "attribute of a member": lambda p: setattr(p.Mode.FAST, "extra", 2),
     "default of a field": lambda p: setattr(
         p.Plan.__dataclass_fields__["mode"], "default", p.Mode.SLOW
     ),
