@@ -7,6 +7,7 @@ process takes.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -443,9 +444,8 @@ class HipLauncher:
         """Return the exception for a launch status."""
         if status > 0:
             return self.library.error("the launch", status)
-        from flydsl_rocdl.hip.refusals import refusal
-
-        return refusal(status, self._driver.failed)
+        error: BaseException | None = _beside("refusals").refusal(status, self._driver.failed)
+        return error
 
     def current_stream(self, device: int) -> int:
         """Return PyTorch's current stream where PyTorch drives this GPU, else the null stream."""
@@ -476,10 +476,14 @@ def restart(state: tuple[Any, ...], device: int) -> tuple[HipLauncher, HipModule
     return launcher, HipModule(launcher, found, device)
 
 
-def _llvm_ir() -> str:
-    from flydsl_rocdl.hip.trampoline import llvm_ir
+def _beside(name: str) -> Any:
+    """Return a module that needs this one; by name, for imports must not go round in circles."""
+    return importlib.import_module(f"{__package__}.{name}")
 
-    return llvm_ir()
+
+def _llvm_ir() -> str:
+    text: str = _beside("trampoline").llvm_ir()
+    return text
 
 
 def _copied(error: TargetError) -> TargetError:
