@@ -1,0 +1,192 @@
+"""Values that change while they stay where they are, and objects that change their class."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from flydsl.frontend import collect_dependencies
+
+
+def module(source):
+    space = types.ModuleType("user_code")
+    exec(compile(source, "user_code.py", "exec"), vars(space))
+    return space
+
+
+@pytest.mark.parametrize(
+    ("made", "changed"),
+    [
+        ("[1, 2]", "[0] = 3"),
+        ("{1, 2}", ".add(3)"),
+        ("{'a': [1]}", "['a'][0] = 3"),
+        ("__import__('collections').deque([1, 2])", "[0] = 3"),
+        ("__import__('collections').deque([[1]])", "[0][0] = 3"),
+        ("__import__('collections').OrderedDict(a=1)", "['a'] = 3"),
+        ("__import__('collections').Counter('a')", "['a'] = 3"),
+        ("bytearray(b'12')", "[0] = 3"),
+        ("__import__('array').array('i', [1, 2])", "[0] = 3"),
+    ],
+)
+@pytest.mark.parametrize("checked", [0, 2])
+def test_mutable_values_of_every_kind_count_by_content(made, changed, checked):
+    source = f"TABLE = {made}\n\ndef outer(x):\n    return x + TABLE[0]\n"
+    space = module(source)
+    found = collect_dependencies(space.outer)
+    assert found.portable
+    assert found.digest == collect_dependencies(module(source).outer).digest
+    for _ in range(checked):
+        assert found.unchanged()
+    exec(f"TABLE{changed}", vars(space))
+    assert not found.unchanged()
+    assert collect_dependencies(space.outer).digest != found.digest
+
+
+CHANGING = """
+import collections, contextvars, enum, threading
+import numpy as np
+
+class One:
+    def __init__(self):
+        self.held = 1
+
+    def read(self):
+        return self.held
+
+class Two(One):
+    def read(self):
+        return 2
+
+class Child(One):
+    pass
+
+class Mode(enum.Enum):
+    FAST = 1
+
+    def __init__(self, value):
+        self.extra = value
+
+CHILD, VARIABLE, LOCAL = Child(), contextvars.ContextVar("variable", default=1), threading.local()
+LOCAL.held = 1
+NESTED = np.array([1, [2]], dtype=object)
+DEFAULTS = collections.defaultdict(lambda: 1)
+
+class Queue(collections.deque):
+    pass
+
+class Row(list):
+    pass
+
+class Number(int):
+    pass
+
+QUEUE, ROW, NUMBER = Queue([1]), Row([1]), Number(1)
+ROW.held = NUMBER.held = 1
+
+def bases(x):
+    return CHILD.read()
+
+def member(x):
+    return Mode.FAST.extra
+
+def variable(x):
+    return VARIABLE.get()
+
+def local(x):
+    return LOCAL.held
+
+def objects(x):
+    return NESTED[1][0]
+
+def default(x):
+    return DEFAULTS[3]
+
+def derived(x):
+    return QUEUE[0]
+
+def row(x):
+    return ROW[0] + ROW.held
+
+def number(x):
+    return NUMBER + NUMBER.held
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("bases", "Child.__bases__ = (Two,)"),
+        ("member", "Mode.FAST.extra = 2"),
+        ("variable", "VARIABLE.set(2)"),
+        ("local", "LOCAL.held = 2"),
+        ("objects", "NESTED[1][0] = 3"),
+        ("default", "DEFAULTS.default_factory = int"),
+        ("derived", "QUEUE[0] = 2"),
+        ("row", "ROW[0] = 2"),
+        ("row", "ROW.held = 2"),
+        ("number", "NUMBER.held = 2"),
+    ],
+)
+@pytest.mark.parametrize("checked", [0, 2])
+def test_whatever_a_name_leads_to_is_watched(name, change, checked):
+    space = module(CHANGING)
+    found = collect_dependencies(getattr(space, name))
+    assert found.digest == collect_dependencies(getattr(module(CHANGING), name)).digest
+    for _ in range(checked):
+        assert found.unchanged()
+    exec(change, vars(space))
+    assert not found.unchanged()
+    assert collect_dependencies(getattr(space, name)).digest != found.digest
+
+
+BY_TEXT = """
+import types
+held = types.ModuleType("user_held")
+held.SCALE, held.OTHER, held.UNUSED = 1, 2, 3
+
+def named(x):
+    return x * getattr(held, "SCALE")
+
+def listed(x):
+    return x * sum(vars(held)[name] for name in ("SCALE", "OTHER"))
+"""
+
+
+@pytest.mark.parametrize("name", ["named", "listed"])
+def test_attributes_that_are_named_in_texts_count(name):
+    space = module(BY_TEXT)
+    found = collect_dependencies(getattr(space, name))
+    space.held.UNUSED = 4
+    assert found.unchanged()
+    space.held.SCALE = 4
+    assert not found.unchanged()
+
+
+OBJECT = """
+class Held:
+    def __init__(self):
+        self.inner = [1]
+    def scaled(self, x):
+        return x * 2
+
+held = Held()
+around = [held]
+
+def direct(x):
+    return held.scaled(x)
+
+def inside(x):
+    return around[0].scaled(x)
+"""
+
+
+@pytest.mark.parametrize(("name", "checked"), [("direct", 0), ("direct", 2), ("inside", 1)])
+def test_another_class_of_the_same_name_is_noticed(name, checked):
+    """Reloading tools give objects the class of the new source, which is called as the old one."""
+    space = module(OBJECT)
+    found = collect_dependencies(getattr(space, name))
+    for _ in range(checked):
+        assert found.unchanged()
+    space.held.__class__ = module(OBJECT.replace("x * 2", "x * 3")).Held
+    assert not found.unchanged()
