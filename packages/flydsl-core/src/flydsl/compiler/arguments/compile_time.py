@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import math
+import operator
 from collections.abc import Callable, Hashable, Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -120,8 +122,41 @@ def same_as(value: object, key: Hashable = None) -> Callable[[object], bool]:
         value: The value.
         key: What its `static_key` was; None takes the one that it has now.
     """
-    kind, known = type(value), static_key(value) if key is None else key
+    kind: Any = type(value)
+    known = static_key(value) if key is None else key
+    if _frozen(kind) and not is_framework_module(kind.__module__) and settled(value):
+        return _same_fields(value)
     return lambda other: type(other) is kind and static_key(other) == known
+
+
+def _same_fields(value: Any) -> Callable[[object], bool]:
+    """Return `same_as` of a frozen data class, in a few microseconds for plain fields."""
+    kind = type(value)
+    plain: list[str] = []
+    others: list[str] = []
+    for field in dataclasses.fields(value):
+        held = getattr(value, field.name)
+        # Of numbers that are equal, only zeros differ; what is not a number equals nothing.
+        number = type(held) is float and held != 0.0 and not math.isnan(held)
+        exact = type(held) in _EXACT or number
+        (plain if exact else others).append(field.name)
+    values = tuple(getattr(value, name) for name in plain)
+    types = tuple(map(type, values))
+    # With one name there would be no tuple.
+    read = operator.attrgetter(*plain, plain[0]) if plain else None
+    count = len(plain)
+    rest = tuple((name, _held_key(getattr(value, name))) for name in others)
+
+    def same(other: Any) -> bool:
+        if type(other) is not kind:
+            return False
+        if read is not None:
+            found = read(other)[:count]
+            if found != values or tuple(map(type, found)) != types:
+                return False
+        return all(_held_key(getattr(other, name)) == key for name, key in rest)
+
+    return same
 
 
 def describe_static(name: str, value: object, annotation: object) -> ArgSpec:
