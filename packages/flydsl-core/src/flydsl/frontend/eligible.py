@@ -38,6 +38,9 @@ def reads_outside(function: FunctionType, names: Set[str]) -> bool:
     codes = tuple(_codes(function.__code__))
     if found - {"getattr"} or any(map(_imports_others, codes)):
         return True
+    # Patterns of classes read attributes that a class names, not the code.
+    if any(opmap["MATCH_CLASS"] in code.co_code[::2] for code in codes):
+        return True
     return bool(found) and any(_asks_others(code, function.__globals__) for code in codes)
 
 

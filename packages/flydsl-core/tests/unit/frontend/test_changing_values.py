@@ -163,6 +163,38 @@ def test_attributes_that_are_named_in_texts_count(name):
     assert not found.unchanged()
 
 
+MATCHED = """
+class Held:
+    __match_args__ = ("scale",)
+    def __init__(self):
+        self.scale = 2
+
+held = Held()
+
+def by_name(x):
+    match held:
+        case Held(scale=scale):
+            return x * scale
+
+def by_place(x):
+    match held:
+        case Held(scale):
+            return x * scale
+
+def by_key(x):
+    match {"a": 1}:
+        case {"a": scale}:
+            return x * scale
+"""
+
+
+def test_patterns_of_classes_are_not_compared_by_other_processes():
+    """They read attributes whose names are in no code of the program."""
+    space = module(MATCHED)
+    found = {n: collect_dependencies(getattr(space, n)) for n in ("by_name", "by_place", "by_key")}
+    assert [one.portable for one in found.values()] == [False, False, True]
+
+
 OBJECT = """
 class Held:
     def __init__(self):
