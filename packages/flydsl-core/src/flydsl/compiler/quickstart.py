@@ -16,6 +16,7 @@ import importlib
 import marshal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,6 +104,10 @@ def attempt(function: JitFunction, values: Mapping[str, object]) -> Start | None
         return None
     template = Template(*plan)
     closure = artifact.bound(template, template.objects(tuple(values.values())))
+    if closure is None:
+        # The full way loads the kernels again.
+        with suppress(FlyDSLError):
+            loaded.unload()
     return Start(closure, front, dependencies)
 
 

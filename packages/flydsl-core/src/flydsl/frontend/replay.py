@@ -171,6 +171,8 @@ class Replay:
                 self.contents.append(held)
             if held:
                 self._checks += ("fixed", value, "", value, held, self._names)
+                if is_user_module(type(value).__module__):
+                    self._checks += ("attribute", value, "__class__", type(value), "", None)
 
     def _flat(self, value: Any, depth: int) -> bool:
         """Note what `content_of` looks at; return whether classes of the user's may be inside."""

@@ -7,7 +7,6 @@ process takes.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +54,6 @@ LAUNCH_FUNCTIONS = ("hipModuleLaunchKernel", "hipDrvLaunchKernelEx")
 _NEEDED = (LAUNCH_FUNCTIONS[0], "hipGetErrorName", "hipGetErrorString", "hipGetLastError")
 """What tells HIP from another library, and what explains the errors of the others."""
 ENTRY = "fly_hip_launch"
-BAD_ABI, BAD_BLOCK, BAD_GRID, BAD_LDS, BAD_CLUSTER, BAD_PARTS = -1, -2, -3, -4, -5, -6
 
 
 class HipKernel(ctypes.Structure):
@@ -444,8 +442,11 @@ class HipLauncher:
         """Return the exception for a launch status."""
         if status > 0:
             return self.library.error("the launch", status)
-        error: BaseException | None = _beside("refusals").refusal(status, self._driver.failed)
-        return error
+        from flydsl_rocdl.hip.refusals import refusal
+
+        launch = self._driver.failed
+        kernel = HipKernel.from_address(launch.function) if launch.function else None
+        return refusal(status, launch, kernel)
 
     def current_stream(self, device: int) -> int:
         """Return PyTorch's current stream where PyTorch drives this GPU, else the null stream."""
@@ -476,14 +477,10 @@ def restart(state: tuple[Any, ...], device: int) -> tuple[HipLauncher, HipModule
     return launcher, HipModule(launcher, found, device)
 
 
-def _beside(name: str) -> Any:
-    """Return a module that needs this one; by name, for imports must not go round in circles."""
-    return importlib.import_module(f"{__package__}.{name}")
-
-
 def _llvm_ir() -> str:
-    text: str = _beside("trampoline").llvm_ir()
-    return text
+    from flydsl_rocdl.hip.trampoline import llvm_ir
+
+    return llvm_ir(ENTRY, HipKernel, HipDriver)
 
 
 def _copied(error: TargetError) -> TargetError:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flydsl.errors import FlyDSLError, TargetError, UserError
 from flydsl.runtime.abi import FlyLaunch
-from flydsl_rocdl.hip.core import BAD_BLOCK, BAD_CLUSTER, BAD_GRID, BAD_LDS, BAD_PARTS, HipKernel
+from flydsl_rocdl.hip.trampoline import BAD_BLOCK, BAD_CLUSTER, BAD_GRID, BAD_LDS, BAD_PARTS
+
+if TYPE_CHECKING:
+    from flydsl_rocdl.hip.core import HipKernel
 
 __all__ = ["refusal"]
 
 
-def refusal(status: int, launch: FlyLaunch) -> FlyDSLError | None:
+def refusal(status: int, launch: FlyLaunch, kernel: HipKernel | None) -> FlyDSLError | None:
     """Return the exception for a negative result of the native launch function, if it is known.
 
     Args:
         status: The result.
         launch: What was to be launched.
+        kernel: The loaded kernel, if it is known.
     """
     block, grid = tuple(launch.block), tuple(launch.grid)
-    kernel = HipKernel.from_address(launch.function) if launch.function else None
     if status == BAD_BLOCK and kernel is not None:
         return UserError(
             "workgroup size out of range",

@@ -10,22 +10,26 @@ below.
 from __future__ import annotations
 
 import ctypes
+from typing import TYPE_CHECKING
 
 from flydsl.codegen.ir_text import IrText
 from flydsl.runtime.abi import ABI_VERSION, FlyLaunch
-from flydsl_rocdl.hip.core import (
-    BAD_ABI,
-    BAD_BLOCK,
-    BAD_CLUSTER,
-    BAD_GRID,
-    BAD_LDS,
-    BAD_PARTS,
-    ENTRY,
-    HipDriver,
-    HipKernel,
-)
 
-__all__ = ["llvm_ir"]
+if TYPE_CHECKING:
+    from flydsl_rocdl.hip.core import HipDriver, HipKernel
+
+__all__ = [
+    "BAD_ABI",
+    "BAD_BLOCK",
+    "BAD_CLUSTER",
+    "BAD_GRID",
+    "BAD_LDS",
+    "BAD_PARTS",
+    "llvm_ir",
+]
+
+BAD_ABI, BAD_BLOCK, BAD_GRID, BAD_LDS, BAD_CLUSTER, BAD_PARTS = -1, -2, -3, -4, -5, -6
+"""Launches that are refused; `flydsl_rocdl.hip.refusals` says why."""
 
 _CLUSTER_ATTRIBUTE = 4
 """``hipLaunchAttributeClusterDimension``; a ``hipLaunchAttribute`` is the id, 4 bytes of padding
@@ -36,10 +40,17 @@ _BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 3
 
 
 class _Body(IrText):
-    """The function's body, and where it leaves early with which status."""
+    """The function's body, and where it leaves early with which status.
 
-    def __init__(self) -> None:
+    Args:
+        entry: The function's name.
+        kernel: The record of a loaded kernel.
+        driver: The record of HIP's functions.
+    """
+
+    def __init__(self, entry: str, kernel: type[HipKernel], driver: type[HipDriver]) -> None:
         super().__init__()
+        self.entry, self.kernel, self.driver = entry, kernel, driver
         self.refusals: list[tuple[str, int]] = []
 
     def refuse(self, condition: str, status: int) -> None:
@@ -50,9 +61,15 @@ class _Body(IrText):
         self.begin(label)
 
 
-def llvm_ir() -> str:
-    """Return the module that defines `ENTRY`."""
-    out = _Body()
+def llvm_ir(entry: str, kernel_type: type[HipKernel], driver_type: type[HipDriver]) -> str:
+    """Return the module that defines the function.
+
+    Args:
+        entry: Its name.
+        kernel_type: `flydsl_rocdl.hip.core.HipKernel`.
+        driver_type: `flydsl_rocdl.hip.core.HipDriver`.
+    """
+    out = _Body(entry, kernel_type, driver_type)
     version = out.load("i32", "%launch", FlyLaunch.abi_version.offset)
     out.refuse(out.value(f"icmp ne i32 {version}, {ABI_VERSION}"), BAD_ABI)
     driver = out.load("ptr", "%launch", FlyLaunch.driver.offset)
@@ -69,8 +86,8 @@ def llvm_ir() -> str:
     _check(out, kernel, dims, lds)
     clustered = _check_cluster(out, driver, dims["grid"], dims["cluster"])
     device = out.load("i32", "%launch", FlyLaunch.device.offset)
-    get_device = out.load("ptr", driver, HipDriver.get_device.offset)
-    set_device = out.load("ptr", driver, HipDriver.set_device.offset)
+    get_device = out.load("ptr", driver, out.driver.get_device.offset)
+    set_device = out.load("ptr", driver, out.driver.set_device.offset)
     asked = out.value(f"call i32 {get_device}(ptr %current)")
     unknown = out.value(f"icmp ne i32 {asked}, 0")
     out.branch(unknown, "nowhere", "somewhere")
@@ -101,7 +118,7 @@ def _check(out: _Body, kernel: str, dims: dict[str, list[str]], lds: str) -> Non
     """Refuse what exceeds the kernel's or HIP's limits."""
     x, y, z = (out.value(f"zext i32 {size} to i64") for size in dims["block"])
     threads = out.value(f"mul i64 {out.value(f'mul i64 {x}, {y}')}, {z}")
-    limit = out.load("i32", kernel, HipKernel.max_threads.offset)
+    limit = out.load("i32", kernel, out.kernel.max_threads.offset)
     limit = out.value(f"zext i32 {limit} to i64")
     too_many = out.value(f"icmp ugt i64 {threads}, {limit}")
     for size in (x, y, z):
@@ -115,8 +132,8 @@ def _check(out: _Body, kernel: str, dims: dict[str, list[str]], lds: str) -> Non
         wide = out.value(f"zext i32 {count} to i64")
         items = out.value(f"mul i64 {wide}, {size}")
         out.refuse(out.value(f"icmp ugt i64 {items}, {2**32 - 1}"), BAD_GRID)
-    static = out.load("i32", kernel, HipKernel.lds_static.offset)
-    capacity = out.load("i32", kernel, HipKernel.lds_capacity.offset)
+    static = out.load("i32", kernel, out.kernel.lds_static.offset)
+    capacity = out.load("i32", kernel, out.kernel.lds_capacity.offset)
     left = out.value(f"sub i32 {capacity}, {static}")
     out.refuse(out.value(f"icmp ugt i32 {lds}, {left}"), BAD_LDS)
 
@@ -125,7 +142,7 @@ def _check_cluster(out: _Body, driver: str, grid: list[str], cluster: list[str])
     """Refuse clusters that HIP or the grid does not have; return whether there are any."""
     parts = [out.value(f"icmp ugt i32 {size}, 1") for size in cluster]
     clustered = out.value(f"or i1 {out.value(f'or i1 {parts[0]}, {parts[1]}')}, {parts[2]}")
-    extended = out.load("i64", driver, HipDriver.launch_ex.offset)
+    extended = out.load("i64", driver, out.driver.launch_ex.offset)
     missing = out.value(f"icmp eq i64 {extended}, 0")
     out.refuse(out.value(f"and i1 {clustered}, {missing}"), BAD_CLUSTER)
     for count, size in zip(grid, cluster, strict=True):
@@ -139,7 +156,7 @@ def _launch(
     out: _Body, driver: str, kernel: str, dims: dict[str, list[str]], lds: str, clustered: str
 ) -> str:
     """Call HIP; return the result."""
-    function = out.load("ptr", kernel, HipKernel.function.offset)
+    function = out.load("ptr", kernel, out.kernel.function.offset)
     stream = out.load("ptr", "%launch", FlyLaunch.stream.offset)
     kernarg = out.load("i64", "%launch", FlyLaunch.kernarg.offset)
     size = out.at("%launch", FlyLaunch.kernarg_size.offset)
@@ -150,7 +167,7 @@ def _launch(
     out.branch(clustered, "extended", "plain")
     out.begin("plain")
     sizes = ", ".join(f"i32 {size}" for size in (*dims["grid"], *dims["block"]))
-    address = out.load("ptr", driver, HipDriver.launch.offset)
+    address = out.load("ptr", driver, out.driver.launch.offset)
     plain = out.value(
         f"call i32 {address}(ptr {function}, {sizes}, i32 {lds}, ptr {stream}, "
         "ptr null, ptr %extra)"
@@ -164,7 +181,7 @@ def _launch(
     out.store("i32", _CLUSTER_ATTRIBUTE, "%attribute", 0)
     for position, value in enumerate(dims["cluster"]):
         out.store("i32", value, "%attribute", 8 + 4 * position)
-    address = out.load("ptr", driver, HipDriver.launch_ex.offset)
+    address = out.load("ptr", driver, out.driver.launch_ex.offset)
     extended = out.value(f"call i32 {address}(ptr %config, ptr {function}, ptr null, ptr %extra)")
     out.lines += ["  br label %launched", "launched:"]
     return out.value(f"phi i32 [ {plain}, %plain ], [ {extended}, %extended ]")
@@ -178,10 +195,10 @@ def _module(out: _Body) -> str:
     target = out.load("ptr", "%launch", FlyLaunch.driver.offset)
     for word in range(words):
         value = out.load("i64", "%launch", 8 * word)
-        out.store("i64", value, target, HipDriver.failed.offset + 8 * word)
+        out.store("i64", value, target, out.driver.failed.offset + 8 * word)
     return "\n".join(
         [
-            f"define i32 @{ENTRY}(ptr %launch) nounwind {{",
+            f"define i32 @{out.entry}(ptr %launch) nounwind {{",
             "entry:",
             "  %current = alloca i32, align 4",
             "  %extra = alloca [5 x i64], align 8",

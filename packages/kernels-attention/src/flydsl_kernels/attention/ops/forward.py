@@ -323,12 +323,9 @@ def _apart(
     out: Any, arrays: tuple[Any, Any, Any], sequences: Sequences, keys: Keys, extras: Extras
 ) -> Any:
     """Return the arguments, those copied that lie where the result goes."""
-    others = (
-        sequences.cu_seqlens_q, sequences.cu_seqlens_k, keys.block_table, keys.seqlens_k,
-        extras.bias, extras.alibi_slopes, extras.sink, *extras.descale,
-    )  # fmt: skip
-    given = [value for value in (*arrays, *others) if not (value is None or is_number(value))]
-    if not any(overlap(out, value) for value in given):
+    given = (sequences.cu_seqlens_q, sequences.cu_seqlens_k, keys.block_table, keys.seqlens_k)
+    more = (*arrays, extras.bias, extras.alibi_slopes, extras.sink, *extras.descale)
+    if not any(overlap(out, x) for x in (*given, *more) if not (x is None or is_number(x))):
         return arrays, sequences, keys, extras
 
     def one(value: Any) -> Any:
@@ -336,10 +333,7 @@ def _apart(
 
     return (
         tuple(one(array) for array in arrays),
-        replace(
-            sequences, cu_seqlens_q=one(sequences.cu_seqlens_q),
-            cu_seqlens_k=one(sequences.cu_seqlens_k),
-        ),
+        replace(sequences, cu_seqlens_q=one(given[0]), cu_seqlens_k=one(given[1])),
         replace(keys, block_table=one(keys.block_table), seqlens_k=one(keys.seqlens_k)),
         replace(
             extras, bias=one(extras.bias), alibi_slopes=one(extras.alibi_slopes),
