@@ -273,6 +273,11 @@ class Scan:
             # A new member may hide one of a base.
             self.checks.append(Check(Place("count", kind, ""), len(vars(kind))))
             self.checks.append(Check(Place("attribute", kind, "__mro__"), kind.__mro__))
+            if is_user_module(type(kind).__module__):
+                # What it does with its classes cannot be followed by another process.
+                meta = f"{path}/metaclass:{number}"
+                self.entries[meta] = Dependency(meta, "object", "", False)
+                self._class(meta, type(kind))
             # What an enumeration keeps of itself begins with one underscore.
             hidden = "_" if issubclass(kind, enum.Enum) else "__"
             if "__dataclass_fields__" in vars(kind):

@@ -195,6 +195,29 @@ def test_patterns_of_classes_are_not_compared_by_other_processes():
     assert [one.portable for one in found.values()] == [False, False, True]
 
 
+META = """
+class Meta(type):
+    @property
+    def scale(cls):
+        return 2
+
+class Held(metaclass=Meta):
+    pass
+
+def scaled(x):
+    return x * Held.scale
+"""
+
+
+def test_metaclasses_count():
+    space = module(META)
+    found = collect_dependencies(space.scaled)
+    assert not found.portable
+    assert found.unchanged()
+    space.Meta.scale = property(lambda _: 3)
+    assert not found.unchanged()
+
+
 OBJECT = """
 class Held:
     def __init__(self):
