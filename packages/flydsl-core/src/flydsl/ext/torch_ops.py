@@ -7,6 +7,7 @@ traced with fake tensors, there is no graph break, and its effects on its argume
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,9 @@ def register_op(
             infers the schema. Tensors that it returns must be new, not its arguments.
         fake: Returns new tensors of the shapes, strides and types that `function` would return,
             without computing anything.
-        mutates: Names of the arguments that `function` writes to.
+        mutates: Names of the arguments that `function` writes to. PyTorch differentiates only
+            operators that write to none: a call with an argument that requires a gradient, while
+            gradients are on, raises `UserValueError`.
         backward: ``backward(ctx, *gradients)`` returns the gradient of every argument or None.
         save: ``save(ctx, inputs, output)`` keeps on `ctx` what `backward` needs.
 
@@ -53,9 +56,17 @@ def register_op(
 
     Raises:
         UserValueError: The name is malformed, or `mutates` names no parameter.
-        UserTypeError: The schema cannot be inferred, or only `save` is given.
+        UserTypeError: The schema cannot be inferred, only `save` is given, or `backward` for a
+            function that writes to its arguments.
     """
     _check_name(name)
+    if backward is not None and mutates:
+        raise UserTypeError(
+            f"{name} writes to its arguments, and PyTorch differentiates no such operator",
+            code="FLY-U495",
+            value=tuple(mutates),
+            hint="let the function return what it writes, as new tensors",
+        )
     if save is not None and backward is None:
         raise UserTypeError(
             f"{name} saves for a backward pass that it does not have",
@@ -72,6 +83,8 @@ def register_op(
             "Optional and lists of these",
         ) from error
     operator.register_fake(fake)
+    if mutates:
+        _refuse_gradients(name, operator)
     if backward is not None:
         operator.register_autograd(backward, setup_context=save)
     return operator
@@ -83,7 +96,8 @@ def launcher_op(name: str, launcher: JitFunction, *, mutates: Sequence[str]) -> 
     Tensor parameters take tensors, integer and float parameters numbers, compile-time parameters
     what their annotation says; those annotated ``X | None`` take None too. A stream parameter takes
     no argument: the operator runs on the current stream. PyTorch does not differentiate through it:
-    what it writes has no gradient. `register_op` makes operators that have one.
+    a call with a tensor that requires a gradient, while gradients are on, raises `UserValueError`.
+    `register_op` makes operators that have a gradient.
 
     Args:
         name: ``"namespace::name"``.
@@ -135,7 +149,50 @@ def launcher_op(name: str, launcher: JitFunction, *, mutates: Sequence[str]) -> 
         name, launch, mutates_args=tuple(mutates), schema=f"({', '.join(shown)}) -> ()"
     )
     operator.register_fake(lambda *_: None)
+    _refuse_gradients(name, operator)
     return operator
+
+
+def _refuse_gradients(name: str, operator: Operator) -> None:
+    """Refuse calls whose gradient would be lost: PyTorch has no formula for what they write.
+
+    In graphs it is noticed when the graph is made.
+    """
+    overload = operator._opoverload
+    names = [argument.name for argument in overload._schema.arguments if not argument.kwarg_only]
+    below = torch._C._after_autograd_keyset
+
+    def call(keys: Any, *arguments: Any, **named: Any) -> Any:
+        # PyTorch leaves out arguments that are defaults, and refuses keyword-only tensors.
+        if torch.is_grad_enabled():
+            wanted = [n for n, a in zip(names, arguments, strict=False) if _requires_grad(a)]
+            if wanted:
+                # PyTorch shows only the message of what is raised while a graph is made.
+                raise UserValueError(
+                    f"{name} writes to its arguments, and no gradient would reach "
+                    f"{', '.join(wanted)}: detach them, or use torch.no_grad()",
+                    code="FLY-U550",
+                    value=f"{', '.join(wanted)}, with requires_grad",
+                    allowed="arguments without requires_grad",
+                    hint="an operator that returns new tensors can have a gradient: make one with "
+                    "register_op, which takes backward=",
+                )
+        with torch._C._AutoDispatchBelowAutograd():
+            return overload.redispatch(keys & below, *arguments, **named)
+
+    library: Any = torch.library.Library(name.partition(":")[0], "IMPL")  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings():
+        # It takes the place of what PyTorch registers for operators without a formula.
+        warnings.filterwarnings("ignore", message=".*[Oo]verrid", category=UserWarning)
+        library.impl(overload._opname, call, "Autograd", with_keyset=True)
+    # What a library registers ends with it.
+    operator.flydsl_gradients = library
+
+
+def _requires_grad(argument: Any) -> bool:
+    if isinstance(argument, (list, tuple)):
+        return any(_requires_grad(one) for one in argument)
+    return isinstance(argument, torch.Tensor) and argument.requires_grad
 
 
 def _check_mutates(

@@ -163,6 +163,50 @@ def test_gradients():
     assert torch.equal(x.grad, eager)
 
 
+def written(x: torch.Tensor, out: torch.Tensor) -> None:
+    """Write 2 * x to out."""
+    scale(x, out, x.numel(), 2.0, 64, None)
+
+
+written_op = register_op("flydsl_test::written", written, fake=lambda *_: None, mutates=["out"])
+
+
+def call_scale(a, c):
+    scale_op(a, c, 20, 2.0, 64)
+    return c * 1
+
+
+def call_written(a, c):
+    written_op(a, c)
+    return c * 1
+
+
+@pytest.mark.parametrize("program", [call_scale, call_written])
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("argument", [0, 1])
+def test_a_gradient_is_not_lost_silently(program, in_graph, argument):
+    torch.compiler.reset()
+    call = compiled(program) if in_graph else program
+    given = [torch.arange(20.0), torch.zeros(20)]
+    given[argument].requires_grad_()
+    name = ("A", "C")[argument] if program is call_scale else ("x", "out")[argument]
+    refusal = rf"no gradient would reach {name}: detach them, or use torch.no_grad\(\)"
+    with pytest.raises(Exception, match=refusal) as caught:
+        call(*given)
+    if not in_graph:
+        assert isinstance(caught.value, UserError)
+        assert caught.value.code == "FLY-U550"
+        assert "register_op, which takes backward=" in str(caught.value)
+    assert not given[1].detach().any()
+    with torch.no_grad():
+        call(*given)
+    assert torch.equal(given[1].detach(), 2 * torch.arange(20.0))
+    version = given[1]._version
+    call(given[0].detach(), given[1].detach())
+    assert given[1]._version > version
+    assert torch.equal(given[1].detach(), 2 * torch.arange(20.0))
+
+
 @pytest.mark.parametrize("mutates", [[], ["A"]])
 def test_a_write_that_the_schema_hides_is_refused(mutates):
     name = f"flydsl_test::hidden{len(mutates)}"
@@ -187,6 +231,11 @@ def test_wrong_use_is_explained():
         launcher_op("flydsl_test::b", scaled, mutates=[])
     with pytest.raises(UserError, match="backward pass that it does not have"):
         register_op("flydsl_test::c", scaled, fake=scaled, save=lambda *_: None)
+
+    with pytest.raises(UserError, match="differentiates no such operator"):
+        register_op(
+            "flydsl_test::f", written, fake=written, mutates=["out"], backward=lambda *_: None
+        )
 
     def untyped(x):
         return x
