@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -50,6 +51,69 @@ def test_the_named_function_runs_from_mapped_memory(worker: CodegenWorker) -> No
     code = MachineCode.from_object(compiled(worker, SUM), "fly_stub")
     assert code.entry > 0
     assert run(MappedCode(code), 4, 5) == 19
+
+
+CONSTANTS = """
+define i32 @first(i32 %x) {
+  ret i32 77
+}
+define i32 @fly_stub(ptr %context, ptr %arguments) {
+  %a = load float, ptr %context
+  %b = load double, ptr %arguments
+  %negative = fneg float %a
+  %wide = fpext float %negative to double
+  %product = fmul double %b, 0x3FB99999A0000000
+  %sum = fadd double %product, %wide
+  %more = fadd double %sum, 0x40FE240C9FBE76C9
+  %near = fmul double %more, 1.000000e+03
+  %result = fptosi double %near to i32
+  ret i32 %result
+}
+"""
+
+
+def test_constants_are_found_behind_the_code(worker: CodegenWorker) -> None:
+    for level in (0, 1, 2):
+        request = CodegenRequest(CONSTANTS, host_triple(), opt_level=level)
+        code = MachineCode.from_object(worker.compile(request).object, "fly_stub")
+        stub = MappedCode(code)
+        function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(stub.address)
+        for a, b in ((1.5, 2.25), (-3.0, 1e3), (0.125, -7.0)):
+            first, second = ctypes.c_float(a), ctypes.c_double(b)
+            found = function(ctypes.addressof(first), ctypes.addressof(second))
+            tenth, large = (float.fromhex(x) for x in ("0x1.99999ap-4", "0x1.e240c9fbe76c9p+16"))
+            assert found == int((b * tenth - a + large) * 1000)
+
+
+def _constant_of(code: bytes, page: int, low: int, scale: int) -> int:
+    """Return the address that an ADRP and the instruction after it name, in code at 0."""
+    upper, lower = (int.from_bytes(code[at : at + 4], "little") for at in (page, low))
+    distance = (upper >> 29 & 3) | (upper >> 5 & 0x7FFFF) << 2
+    distance -= (distance & 1 << 20) << 1
+    return ((page >> 12) + distance << 12) + ((lower >> 10 & 0xFFF) << scale)
+
+
+def test_constants_are_found_on_the_other_processor_too(worker: CodegenWorker) -> None:
+    filler = "".join(f"  store volatile i32 {i * 70001}, ptr %p\n" for i in range(600))
+    source = f"""
+    define double @fly_stub(ptr %p) {{
+    {filler}
+      %x = load double, ptr %p
+      %y = fmul double %x, 0x40FE240C9FBE76C9
+      ret double %y
+    }}
+    """
+    request = CodegenRequest(source, "aarch64-unknown-linux-gnu", opt_level=1, vectorize=False)
+    data = worker.compile(request).object
+    code = MachineCode.from_object(data, "fly_stub").data
+    place = code.index(struct.pack("<Q", 0x40FE240C9FBE76C9))
+    assert place > 4096
+    # ADRP Xn, page; then LDR Dm, [Xn, offset].
+    words = [int.from_bytes(code[at : at + 4], "little") for at in range(0, place - 3, 4)]
+    pages = [4 * i for i, word in enumerate(words) if word & 0x9F000000 == 0x90000000]
+    loads = [4 * i for i, word in enumerate(words) if word & 0xFFC00000 == 0xFD400000]
+    found = {_constant_of(code, page, load, 3) for page in pages for load in loads}
+    assert place in found
 
 
 def test_it_falls_back_to_a_file_where_anonymous_memory_is_refused(

@@ -1,7 +1,8 @@
-"""Host machine code: the text of a relocation-free object file, and memory to run it from.
+"""Host machine code: the text of an object file, and memory to run it from.
 
-A host stub is position independent and refers to nothing outside itself, so its ``.text`` bytes can
-be kept in a cache and mapped executable later without LLVM.
+A host stub is position independent and refers to nothing outside itself, so its ``.text`` bytes,
+followed by the constants that they refer to, can be kept in a cache and mapped executable later
+without LLVM.
 """
 
 from __future__ import annotations
@@ -32,10 +33,16 @@ convention for pointers and 32-bit results, and ELF is the one object format tha
 HOST_FEATURES = {"aarch64-unknown-linux-gnu": "+reserve-x18"}
 """macOS and Android keep register x18 for themselves."""
 
-_SHT_RELA, _SHT_REL, _SHF_ALLOC, _SHF_EXECINSTR, _STT_FUNC = 4, 9, 2, 4, 2
+_SHT_RELA, _SHT_REL, _SHF_WRITE, _SHF_ALLOC, _STT_FUNC = 4, 9, 1, 2, 2
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
 _MACHINES = {62: "x86_64", 183: "aarch64"}
+_X86_PC32 = 2
+_ARM_PAGE = 275
+_ARM_LOW_BITS = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}
+"""Relocations with which code reaches constants, by the ELF supplements of both processors: the
+distance; the distance in pages; the place in its page, in units of 1 << bits."""
 
 
 def host_triple() -> str:
@@ -61,10 +68,10 @@ def _string(data: bytes, offset: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """Position-independent code without relocations.
+    """Position-independent code, to be put at the beginning of a page.
 
     Attributes:
-        data: Instruction bytes.
+        data: Instruction bytes, and the constants that they refer to.
         entry: Offset of the function to call.
         machine: ``"x86_64"`` or ``"aarch64"``.
     """
@@ -75,7 +82,7 @@ class MachineCode:
 
     @classmethod
     def from_object(cls, data: bytes, symbol: str) -> MachineCode:
-        """Extract the code section of an ELF64 relocatable object.
+        """Extract the code section of an ELF64 relocatable object, and its constants.
 
         Args:
             data: The object file.
@@ -86,32 +93,74 @@ class MachineCode:
         """
         if data[:6] != b"\x7fELF\x02\x01":
             raise CompilerBug("the host object is no little-endian ELF64 file", code="FLY-B430")
-        (machine,) = struct.unpack_from("<H", data, 18)
+        (number,) = struct.unpack_from("<H", data, 18)
+        machine = _MACHINES.get(number, str(number))
         table, size, count, names_at = struct.unpack_from("<Q10xHHH", data, 40)
         sections = [_SECTION.unpack_from(data, table + i * size) for i in range(count)]
-        names = sections[names_at]
-        by_name = {_string(data, names[4] + s[0]): i for i, s in enumerate(sections)}
-        text_at = by_name.get(".text", 0)
-        text = sections[text_at]
-        for section in sections:
-            flags, kind, extent, target = section[2], section[1], section[5], section[7]
-            loaded = flags & _SHF_ALLOC and section is not text and extent
-            # Unwind tables are loaded too, but a stub is not unwound through.
-            if kind in (_SHT_RELA, _SHT_REL) and target == text_at and extent:
-                raise CompilerBug("the host code has relocations", code="FLY-B430")
-            if loaded and _string(data, names[4] + section[0]) != ".eh_frame":
-                name = _string(data, names[4] + section[0])
-                raise CompilerBug(f"the host code needs a section {name}", code="FLY-B430")
-        symbols = sections[by_name[".symtab"]]
+        names = [_string(data, sections[names_at][4] + s[0]) for s in sections]
+        text_at = names.index(".text") if ".text" in names else 0
+        code, places = _laid_out(data, sections, names, text_at)
+        symbols = sections[names.index(".symtab")]
         strings = sections[symbols[6]]
-        for at in range(symbols[4], symbols[4] + symbols[5], _SYMBOL.size):
-            name_at, info, _, section_index, value, _ = _SYMBOL.unpack_from(data, at)
-            if section_index != text_at or info & 15 != _STT_FUNC:
-                continue
-            if _string(data, strings[4] + name_at) == symbol:
-                code = data[text[4] : text[4] + text[5]]
-                return cls(code, value, _MACHINES.get(machine, str(machine)))
+        found = list(_SYMBOL.iter_unpack(data[symbols[4] : symbols[4] + symbols[5]]))
+        for section in sections:
+            kind, offset, extent, target = section[1], section[4], section[5], section[7]
+            if kind in (_SHT_RELA, _SHT_REL) and target == text_at and extent:
+                if kind == _SHT_REL:
+                    raise CompilerBug("the host code has relocations of old form", code="FLY-B430")
+                for where, info, addend in _RELOCATION.iter_unpack(data[offset : offset + extent]):
+                    _, _, _, index, value, _ = found[info >> 32]
+                    if index not in places:
+                        raise CompilerBug("the host code has relocations", code="FLY-B430")
+                    to = places[index] + value + addend
+                    _relocate(code, machine, info & 0xFFFFFFFF, where, to)
+        for name_at, info, _, index, value, _ in found:
+            named = index == text_at and info & 15 == _STT_FUNC
+            if named and _string(data, strings[4] + name_at) == symbol:
+                return cls(bytes(code), value, machine)
         raise CompilerBug(f"the host object does not define {symbol}", code="FLY-B430")
+
+
+def _laid_out(
+    data: bytes, sections: list[tuple[int, ...]], names: list[str], text_at: int
+) -> tuple[bytearray, dict[int, int]]:
+    """Return code with the constants behind it, and where in it sections are, by number.
+
+    Raises:
+        CompilerBug: The code needs something else than constants.
+    """
+    text = sections[text_at]
+    code, places = bytearray(data[text[4] : text[4] + text[5]]), {text_at: 0}
+    for index, section in enumerate(sections):
+        flags, offset, extent, alignment = section[2], section[4], section[5], section[8]
+        # Unwind tables are loaded too, but a stub is not unwound through.
+        if not flags & _SHF_ALLOC or not extent or index == text_at or names[index] == ".eh_frame":
+            continue
+        if flags & _SHF_WRITE or not names[index].startswith(".rodata"):
+            raise CompilerBug(f"the host code needs a section {names[index]}", code="FLY-B430")
+        code += bytes(-len(code) % max(alignment, 1))
+        places[index] = len(code)
+        code += data[offset : offset + extent]
+    return code, places
+
+
+def _relocate(code: bytearray, machine: str, kind: int, where: int, to: int) -> None:
+    """Let the instruction at an offset of `code` refer to another one; code begins a page.
+
+    Raises:
+        CompilerBug: The relocation is none of those that reach constants.
+    """
+    (word,) = struct.unpack_from("<I", code, where)
+    if machine == "x86_64" and kind == _X86_PC32:
+        word = (to - where) & 0xFFFFFFFF
+    elif machine == "aarch64" and kind == _ARM_PAGE:
+        pages = (to >> 12) - (where >> 12)
+        word |= (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
+    elif machine == "aarch64" and kind in _ARM_LOW_BITS:
+        word |= ((to & 0xFFF) >> _ARM_LOW_BITS[kind]) << 10
+    else:
+        raise CompilerBug("the host code has relocations", code="FLY-B430", value=kind)
+    struct.pack_into("<I", code, where, word)
 
 
 class MappedCode:

@@ -303,3 +303,27 @@ def test_processes_that_are_forked_while_a_thread_compiles_and_launches():
     thread.join()
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * 8
     assert wrong == []
+
+
+@flyc.kernel
+def factors_kernel(out: fx.Tensor, a: fx.Float32, b: fx.Float64, c: fx.Float32, d: fx.Float16):
+    out[0] = a
+    out[1] = b.to(fx.Float32)
+    out[2] = c
+    out[3] = d.to(fx.Float32)
+
+
+@flyc.jit
+def factors(out: fx.Tensor, x: fx.Float32):
+    wide = x.to(fx.Float64) * 0.1 - 123456.789
+    factors_kernel(out, 2.0, wide, -x * 0.3, 0.1).launch(grid=1, block=1)
+
+
+def test_a_launcher_computes_with_numbers_of_its_own():
+    rng = np.random.default_rng()
+    for x in (*rng.normal(size=3).astype(np.float32), np.float32(-0.0)):
+        out = np.zeros(4, np.float32)
+        factors(out, float(x))
+        wide = np.float64(x) * 0.1 - 123456.789
+        wanted = [2.0, wide, -x * np.float32(0.3), np.float16(0.1)]
+        np.testing.assert_array_equal(out, np.array(wanted, np.float32))

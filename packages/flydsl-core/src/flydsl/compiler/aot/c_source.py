@@ -255,7 +255,7 @@ def _source(base: str, prefix: str, description: Description, artifact: Artifact
             f"const char {prefix}_metadata[] = {json.dumps(metadata)};",
             "",
             "/* The host part of the launcher, compiled: computes the grid and packs arguments. */",
-            f'__asm__(".text\\n.p2align 4\\n.globl {prefix}_host\\n.hidden {prefix}_host\\n"',
+            f'__asm__(".text\\n.p2align 12\\n.globl {prefix}_host\\n.hidden {prefix}_host\\n"',
             f'        ".type {prefix}_host,%function\\n{prefix}_host:\\n"',
             *_bytes(stub.data, "", '        ".byte ', '\\n"'),
             "        );",
