@@ -51,6 +51,8 @@ class Artifact:
         implicit_stream: The argument block ends with the stream, which no parameter supplies.
         events: Where the time went.
         sites: What the kernels print and assert.
+        launches: Kernel, threads of a block and bytes of dynamic shared memory of every launch in
+            the program; None for a number that is computed at run time.
     """
 
     launcher: str
@@ -61,3 +63,4 @@ class Artifact:
     implicit_stream: bool
     events: tuple[CompileEvent, ...] = ()
     sites: tuple[OutputSite, ...] = ()
+    launches: tuple[tuple[str, int | None, int | None], ...] = ()

@@ -11,6 +11,7 @@ from flydsl.compiler.artifact import Artifact
 from flydsl.compiler.dispatch import argument_format
 from flydsl.compiler.dumps import Dumper
 from flydsl.compiler.lowering import TRACED, Lowering
+from flydsl.compiler.occupancy import launch_sizes
 from flydsl.compiler.timing import Recorder
 from flydsl.targets import emit, pipeline_for
 
@@ -49,6 +50,7 @@ def compile_call(function: frontend.JitFunction, call: Call) -> tuple[Artifact, 
     lowering.after(TRACED)
     for stage in pipeline_for(call.target, call.options).stages:
         lowering.run(stage)
+    launches = launch_sizes(traced.module)
     code = lowering.emit(emit)
     stub = lowering.host_stub(code)
     elapsed = time.perf_counter() - wall, time.thread_time() - cpu
@@ -62,5 +64,6 @@ def compile_call(function: frontend.JitFunction, call: Call) -> tuple[Artifact, 
         implicit_stream=traced.implicit_stream,
         events=tuple(recorder.events),
         sites=traced.sites,
+        launches=launches,
     )
     return artifact, traced.dependencies

@@ -170,6 +170,22 @@ class CompiledFunction:
         ]
         return "\n".join(lines)
 
+    def max_blocks_per_cu(self) -> int:
+        """Return how many workgroups one compute unit holds at once, as the device's driver says.
+
+        The device is that of the tensors it was compiled with; with host tensors, the first one of
+        the target's architecture. Nothing is launched.
+
+        Raises:
+            UserValueError: The program does not make exactly one kernel launch, or its block or
+                shared memory is computed at run time.
+            TargetError: There is no such device, or its driver refuses.
+        """
+        from flydsl.compiler.occupancy import max_blocks
+
+        with at_user_line():
+            return max_blocks(self._artifact, self._call.placement)
+
     def save(self, path: str | Path) -> None:
         """Write this launcher to a file that `flydsl.compiler.load` reads.
 

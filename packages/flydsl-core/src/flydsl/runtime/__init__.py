@@ -1,7 +1,7 @@
 """Device runtimes: the C ABI of a launch, the interface that a runtime implements, and the choice.
 
 * `abi`: the structures that host stubs and runtimes share.
-* `protocol`: `DeviceRuntime` and `LoadedModule`.
+* `protocol`: `DeviceRuntime`, `LoadedModule` and `OccupancyModule`.
 * `output`: what kernels print and assert, and the buffer that carries it; `synchronize`.
 * `choice`: which runtime and device a call uses.
 
@@ -16,25 +16,34 @@ from typing import TYPE_CHECKING
 from flydsl.deferred import imported_from
 
 if TYPE_CHECKING:
-    from flydsl.runtime.choice import Placement, choose_placement, open_runtime
+    from flydsl.runtime.choice import (
+        Placement,
+        choose_placement,
+        open_runtime,
+        present_device,
+    )
     from flydsl.runtime.output import synchronize
-    from flydsl.runtime.protocol import DeviceRuntime, LoadedModule
+    from flydsl.runtime.protocol import DeviceRuntime, LoadedModule, OccupancyModule
 
 __all__ = [
     "DeviceRuntime",
     "LoadedModule",
+    "OccupancyModule",
     "Placement",
     "choose_placement",
     "open_runtime",
+    "present_device",
     "synchronize",
 ]
 
 _HOMES = {
     "DeviceRuntime": ".protocol",
     "LoadedModule": ".protocol",
+    "OccupancyModule": ".protocol",
     "Placement": ".choice",
     "choose_placement": ".choice",
     "open_runtime": ".choice",
+    "present_device": ".choice",
     "synchronize": ".output",
 }
 

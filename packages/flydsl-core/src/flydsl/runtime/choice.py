@@ -8,15 +8,16 @@ runtime that serves the host (an emulator) even where a GPU exists. Without tens
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from flydsl.config import core as settings
 from flydsl.errors import CompilerBug, TargetError, UserValueError
 from flydsl.plugins.manager import load_dotted, plugin_manager
-from flydsl.plugins.payloads import RuntimeInfo
+from flydsl.plugins.payloads import CodeObject, RuntimeInfo
 from flydsl.runtime.protocol import DeviceRuntime
 
-__all__ = ["Placement", "choose_placement", "open_runtime"]
+__all__ = ["Placement", "choose_placement", "open_runtime", "present_device"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +173,21 @@ def choose_placement(devices: Iterable[str], object_format: str = "") -> Placeme
         if requested is not None and info.name == requested[0]:
             return _placed(info, int(index or requested[1]))
     return _placed(fitting[0], int(index or 0))
+
+
+def present_device(code: CodeObject) -> Placement | None:
+    """Return the first real device of the architecture that `code` is for; None if there is none.
+
+    ``FLYDSL_DEVICE`` makes no difference.
+    """
+    for info in _announced():
+        if info.emulated or code.format not in info.formats:
+            continue
+        runtime = open_runtime(info)
+        for device in range(runtime.device_count()):
+            # One of an architecture that is not known is another one.
+            with suppress(TargetError):
+                spec = runtime.device_spec(device)
+                if spec is not None and spec.arch == code.target.arch:
+                    return Placement(info, runtime, device)
+    return None

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from flydsl.plugins.payloads import CodeObject, TargetSpec
 
-__all__ = ["DeviceRuntime", "LoadedModule"]
+__all__ = ["DeviceRuntime", "LoadedModule", "OccupancyModule"]
 
 
 class LoadedModule(Protocol):
@@ -23,6 +23,21 @@ class LoadedModule(Protocol):
 
     def unload(self) -> None:
         """Release the module; its handles become invalid."""
+        ...
+
+
+@runtime_checkable
+class OccupancyModule(LoadedModule, Protocol):
+    """A loaded code object whose runtime knows how many workgroups run at once."""
+
+    def active_blocks(self, name: str, threads: int, dynamic_lds: int = 0) -> int:
+        """Return how many workgroups of the kernel called `name` one compute unit holds.
+
+        Args:
+            name: The kernel.
+            threads: Threads of a workgroup.
+            dynamic_lds: Bytes of dynamic shared memory of a workgroup.
+        """
         ...
 
 

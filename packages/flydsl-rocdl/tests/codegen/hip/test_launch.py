@@ -10,6 +10,7 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl import plugins
 from flydsl.errors import TargetError, UserError
 from flydsl.runtime.abi import ABI_VERSION, FlyLaunch
 from flydsl_rocdl.hip.core import HipKernel
@@ -171,3 +172,75 @@ def test_clusters_need_a_hip_that_has_them(runtime):
     error = runtime.take_error(status)
     assert isinstance(error, TargetError)
     assert "(2, 1, 1)" in str(error)
+
+
+@flyc.jit
+def of_size(A: fx.Tensor, B: fx.Tensor, y: fx.Constexpr[int], smem: fx.Constexpr[int]):
+    scaled(A, B, 100, 2.0).launch(grid=(2,), block=(16, y, 2), smem=smem)
+
+
+@pytest.mark.parametrize(
+    ("y", "smem", "blocks"), [(2, 0, 2048 // 64), (8, 0, 2048 // 256), (8, 65536, 2048 // 256 - 1)]
+)
+def test_how_many_workgroups_fit_is_what_hip_says(hip_for_host, stub, arrays, y, smem, blocks):
+    compiled = flyc.compile(of_size, *arrays, y, smem)
+    launches, unloads = stub.launches, stub.library.stub_unloads()
+    assert compiled.max_blocks_per_cu() == blocks
+    assert (stub.launches, stub.library.stub_unloads()) == (launches, unloads + 1)
+
+
+def test_how_many_workgroups_fit_is_asked_of_a_device_of_the_architecture(
+    stub, arrays, monkeypatch
+):
+    monkeypatch.setenv("FLYDSL_HIP_LIBRARY", stub.path)
+    monkeypatch.setenv("FLYDSL_TARGET", "gfx950")
+    with plugins.isolated(installed=True):
+        # Compiled with host tensors: calls of it run in the emulator.
+        compiled = flyc.compile(of_size, *arrays, 8, 0)
+        with pytest.raises(TargetError, match="there is no device") as caught:
+            compiled.max_blocks_per_cu()
+        assert caught.value.code == "FLY-T453"
+        stub.devices("gfx4711", "gfx942", "gfx950")
+        assert compiled.max_blocks_per_cu() == 8
+        monkeypatch.setenv("FLYDSL_COMPILE_ONLY", "1")
+        assert flyc.compile(of_size, *arrays, 4, 0).max_blocks_per_cu() == 16
+
+
+@flyc.jit
+def twice(A: fx.Tensor, B: fx.Tensor):
+    scaled(A, B, 100, 2.0).launch(grid=(2,), block=(64,))
+    scaled(B, A, 100, 2.0).launch(grid=(2,), block=(64,))
+
+
+@flyc.jit
+def nothing(A: fx.Tensor, B: fx.Tensor):
+    pass
+
+
+@flyc.jit
+def block_at_run_time(A: fx.Tensor, B: fx.Tensor, n: fx.Int32):
+    scaled(A, B, 100, 2.0).launch(grid=(2,), block=(64, n, 1))
+
+
+@flyc.jit
+def shared_at_run_time(A: fx.Tensor, B: fx.Tensor, n: fx.Int32):
+    scaled(A, B, 100, 2.0).launch(grid=(2,), block=(64,), smem=n)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "said"),
+    [
+        (twice, (), "not make exactly one kernel launch"),
+        (nothing, (), "not make exactly one kernel launch"),
+        (block_at_run_time, (2,), "the block of scaled.* is computed at run time"),
+        (shared_at_run_time, (64,), "the shared memory of scaled.* is computed at run time"),
+    ],
+)
+def test_how_many_workgroups_fit_needs_one_launch_of_a_known_size(
+    hip_for_host, arrays, function, given, said
+):
+    compiled = flyc.compile(function, *arrays, *given)
+    with pytest.raises(ValueError, match=said) as caught:
+        compiled.max_blocks_per_cu()
+    assert caught.value.code == "FLY-U425"
+    assert "test_launch.py" in str(caught.value)
