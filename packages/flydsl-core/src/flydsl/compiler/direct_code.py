@@ -127,6 +127,13 @@ def _float(out: _Routine) -> None:
 
 
 def _attribute(out: _Routine) -> None:
+    where, known, read = out.field(8, "ptr"), out.fresh("known"), out.fresh("read")
+    out.branch(out.value(f"icmp eq ptr {where}, null"), read, known)
+    out.begin(known)
+    found = out.value(f"call ptr {out.word(Word.GET_ATTRIBUTE, 'ptr')}(ptr %object, ptr {where})")
+    out.require(out.value(f"icmp eq i64 {out.unsigned(found)}, {out.field(9)}"))
+    out.jump(read)
+    out.begin(read)
     name = out.field(5, "ptr")
     found = out.value(f"call ptr {out.word(Word.GET_ATTRIBUTE, 'ptr')}(ptr %object, ptr {name})")
     out.put(out.unsigned(found), out.field(7), "8")

@@ -68,7 +68,7 @@ class Kind(IntEnum):
     ``SAME`` 5: the object, or 0 where its content may change; 6: what tells, called with another
     object, whether that is the same value. ``INTEGER`` 5, 6: range; 7: offset; 8: bytes.
     ``UNSIGNED`` 7: offset. ``FLOAT`` 7: offset; 8: bytes. ``ATTRIBUTE`` 5: its name;
-    7: offset. ``CURRENT`` 7: offset.
+    7: offset; 8: name of the attribute that must be the integer 9, or 0. ``CURRENT`` 7: offset.
     ``KNOWN`` 5: the object; 6: its type; 7: whether it is an integer; 8: that; 9: whether None
     stands for it.
     ``STRUCT`` 5: name of the attribute that holds the dictionary of its fields.

@@ -244,7 +244,8 @@ def _read(
     (leaf,), (place,) = spec.leaves, places
     size = struct.calcsize("@" + leaf.format)
     if native.kind == "attribute":
-        writer.record(Kind.ATTRIBUTE, *head, _name(native.value), 0, place)
+        where = _name(native.where) if native.where else 0
+        writer.record(Kind.ATTRIBUTE, *head, _name(native.value), 0, place, where, native.device)
     elif native.kind == "current-stream":
         writer.record(Kind.CURRENT, *head, 0, 0, place)
     elif native.kind == "float":

@@ -124,16 +124,20 @@ class Driver:
             hints: Compile hints; None takes those stored on the function.
 
         Raises:
-            UserError: An argument cannot be passed, or the tensors are on several devices.
+            UserError: An argument cannot be passed, or tensors and streams are on several devices.
             TargetError: No target or device can be chosen.
         """
         specs = {
             parameter.name: _described(parameter, values[parameter.name])
             for parameter in function.signature.parameters
         }
+        from flydsl.runtime import check_streams
+
         options = compile_options(cache_of(function).hints if hints is None else hints)
         devices = [device for spec in specs.values() for device in spec.devices]
         target, placement = place(devices, options)
+        if placement is not None and any(spec.stream_devices for spec in specs.values()):
+            check_streams(specs, placement)
         key = CompileKey(
             tuple(spec.key for spec in specs.values()), target.name, options.cache_key()
         )

@@ -212,7 +212,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U482": "a compiled launcher cannot be exported to C",
         "FLY-U483": "an argument of `flydsl compile` is malformed",
         "FLY-U450": "the device setting is malformed",
-        "FLY-U451": "the tensors of one call are on different devices",
+        "FLY-U451": "the tensors of one call, or a stream and they, are on different devices",
         "FLY-U465": "FLYDSL_RUNTIME_RUN_ONLY is set and the launcher is not in the cache",
         "FLY-U466": "FLYDSL_RUNTIME_RUN_ONLY is set together with something that needs compiling",
         "FLY-T425": "an external function cannot be linked",

@@ -88,15 +88,27 @@ def is_constexpr(annotation: object) -> bool:
     return getattr(annotation, "__origin__", None) is type
 
 
+def device_of(stream: object) -> int:
+    """Return the index of the device that a library's stream tells; -1 if it tells none."""
+    index = getattr(stream, "device_index", None)
+    if index is None:
+        index = getattr(getattr(stream, "device", None), "index", None)
+    return index if type(index) is int and index >= 0 else -1
+
+
 class Stream:
     """An execution stream of the device.
 
     Args:
         value: None (the device's current stream), an integer handle, an object with a
             ``cuda_stream`` attribute, or (while tracing) an IR value of type i64.
+
+    Attributes:
+        value: The handle.
+        place: 1 + the index of the stream's device; 0 where that is not known.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("place", "value")
 
     def __init__(self, value: object = None) -> None:
         handle = getattr(value, "cuda_stream", value)
@@ -114,6 +126,7 @@ class Stream:
         elif handle is not None and not 0 <= handle < 1 << 64:
             raise UserValueError("this is not a stream handle", code="FLY-U221", value=handle)
         self.value: Any = handle
+        self.place: int = 1 + device_of(value)
 
     def ir_value(self) -> IRValue:
         """Return the handle as an IR value of type i64."""

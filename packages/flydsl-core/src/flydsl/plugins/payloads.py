@@ -91,7 +91,8 @@ class NativeRead:
 
     Attributes:
         kind: ``"integer"`` and ``"float"``: the one leaf is the value itself. ``"attribute"``: an
-            unsigned integer attribute. ``"current-stream"``: the stream that is current.
+            unsigned integer attribute, of an object whose attribute `where`, if named, is
+            `device`. ``"current-stream"``: the stream that is current.
             ``"tensor"``: through a DLPack exchange function. ``"struct"``: by its parts.
         type: The type that the argument must have exactly.
         value: For ``"attribute"`` its name; for ``"integer"`` and ``"float"`` the name of the
@@ -100,8 +101,10 @@ class NativeRead:
             unless the memory holds other values than the tensor's, or nothing.
         flag: For a tensor, where that can be seen: the offset in the object of the address of a
             structure (0 for none), the offset of a word in there, and its bits that must be unset.
+        where: For an attribute, the name of the one that tells the device, or nothing.
         function: For a tensor, the address of ``dltensor_from_py_object_no_sync``.
-        dtype, device: A ``DLDataType`` and a ``DLDevice`` as integers (little-endian).
+        dtype, device: A ``DLDataType`` and a ``DLDevice`` as integers (little-endian); for an
+            attribute what `where` must hold.
         rank: Number of axes.
         alignment: Largest power of two up to 16 that divides the address.
         unit: The axis whose stride is one; -1 when no axis' is.
@@ -112,6 +115,7 @@ class NativeRead:
     kind: Literal["integer", "float", "attribute", "current-stream", "tensor", "struct"]
     type: type
     value: str = ""
+    where: str = ""
     function: int = 0
     dtype: int = 0
     device: int = 0
@@ -135,6 +139,7 @@ class ArgSpec:
         names: Extra names used by `guard` and by the leaves' expressions.
         static: The value itself when it is a compile-time value; the type of a struct.
         device: ``"cpu"``, ``"cuda:0"``, … of a tensor argument; empty when it has no device.
+        stream_device: Index of the device of a stream argument; -1 when that is not known.
         read_only: The memory of a tensor argument must not be written: a kernel that does is
             refused.
         native: How machine code reads it; None if only the expressions do.
@@ -149,6 +154,7 @@ class ArgSpec:
     names: Mapping[str, object] = field(default_factory=dict)
     static: object = None
     device: str = ""
+    stream_device: int = -1
     read_only: bool = False
     native: NativeRead | None = None
     parts: tuple[tuple[str, ArgSpec], ...] = ()
@@ -158,6 +164,12 @@ class ArgSpec:
         """The devices of the argument and its parts."""
         inner = [device for _, part in self.parts for device in part.devices]
         return [self.device, *inner] if self.device else inner
+
+    @property
+    def stream_devices(self) -> list[int]:
+        """The devices of the streams in the argument, as far as they are known."""
+        inner = [device for _, part in self.parts for device in part.stream_devices]
+        return [self.stream_device, *inner] if self.stream_device >= 0 else inner
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from flydsl.deferred import imported_from
 if TYPE_CHECKING:
     from flydsl.runtime.choice import (
         Placement,
+        check_streams,
         choose_placement,
         open_runtime,
         present_device,
@@ -30,6 +31,7 @@ __all__ = [
     "LoadedModule",
     "OccupancyModule",
     "Placement",
+    "check_streams",
     "choose_placement",
     "open_runtime",
     "present_device",
@@ -41,6 +43,7 @@ _HOMES = {
     "LoadedModule": ".protocol",
     "OccupancyModule": ".protocol",
     "Placement": ".choice",
+    "check_streams": ".choice",
     "choose_placement": ".choice",
     "open_runtime": ".choice",
     "present_device": ".choice",

@@ -7,17 +7,17 @@ runtime that serves the host (an emulator) even where a GPU exists. Without tens
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from flydsl.config import core as settings
 from flydsl.errors import CompilerBug, TargetError, UserValueError
 from flydsl.plugins.manager import load_dotted, plugin_manager
-from flydsl.plugins.payloads import CodeObject, RuntimeInfo
+from flydsl.plugins.payloads import ArgSpec, CodeObject, RuntimeInfo
 from flydsl.runtime.protocol import DeviceRuntime
 
-__all__ = ["Placement", "choose_placement", "open_runtime", "present_device"]
+__all__ = ["Placement", "check_streams", "choose_placement", "open_runtime", "present_device"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +191,28 @@ def present_device(code: CodeObject) -> Placement | None:
                 if spec is not None and spec.arch == code.target.arch:
                     return Placement(info, runtime, device)
     return None
+
+
+def check_streams(specs: Mapping[str, ArgSpec], placement: Placement) -> None:
+    """Check that streams are on the device of the launch, as far as they tell; emulators have none.
+
+    Args:
+        specs: The arguments by name.
+        placement: Where the launch is.
+
+    Raises:
+        UserValueError: One is on another device.
+    """
+    if placement.info.emulated:
+        return
+    for name, spec in specs.items():
+        for device in spec.stream_devices:
+            if device != placement.device:
+                raise UserValueError(
+                    f"{name!r}: the stream is on another device than the launch",
+                    code="FLY-U451",
+                    value=f"a stream of device {device}",
+                    allowed=f"a stream of device {placement.device}, where the launch is",
+                    hint="make the stream on the device of the tensors, or pass None for its "
+                    "current stream",
+                )

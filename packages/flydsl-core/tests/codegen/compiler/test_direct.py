@@ -127,18 +127,17 @@ def test_an_index_like_that_is_no_int_is_left_to_the_python_closure():
 
 def test_streams():
     class Library:
-        def __init__(self, handle):
-            self.cuda_stream = handle
+        def __init__(self, handle, index=None):
+            self.cuda_stream, self.device_index = handle, index
 
-    for sample, value in [
-        (7, 9),
-        (Stream(7), Stream(2**64 - 1)),
-        (None, None),
-        (Library(5), Library(6)),
-    ]:
+    pairs = [(7, 9), (Stream(7), Stream(2**64 - 1)), (None, None), (Library(5), Library(6))]
+    pairs += [(Library(5, 1), Library(6, 1)), (Stream(Library(5, 1)), Stream(Library(6, 1)))]
+    for sample, value in pairs:
         native, python = both([describe_stream(sample)], [value])
         assert native == python
         assert native is not None
+    for sample, value in [(Library(5, 1), Library(5, 0)), (Stream(Library(5, 1)), Stream(5))]:
+        assert both([describe_stream(sample)], [value]) == (None, None)
     # A stream object that means the current one is for the Python closure.
     native, python = both([describe_stream(Stream(7))], [Stream(None)])
     assert native is None

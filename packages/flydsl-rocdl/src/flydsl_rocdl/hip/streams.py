@@ -44,6 +44,11 @@ class HipStream:
             raise _closed("stream")
         return self._handle
 
+    @property
+    def device_index(self) -> int:
+        """The device, which launchers compare with that of the tensors."""
+        return self._device
+
     def synchronize(self) -> None:
         """Wait for everything on the stream.
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 
 import numpy as np
 import pytest
@@ -120,6 +121,62 @@ def test_B33_an_architecture_that_is_not_known_is_not_taken_for_another(hip):
     hip.devices("gfx9999")
     with pytest.raises(TargetError, match="gfx9999"):
         adding(Tensor(0), 64)
+
+
+class Indexed:
+    """A stream as PyTorch has it."""
+
+    def __init__(self, device, handle=0x50):
+        self.device_index, self.cuda_stream = device, handle
+
+
+class OnDevice:
+    """A stream that tells its device by an object."""
+
+    def __init__(self, device, handle=0x50):
+        self.device, self.cuda_stream = types.SimpleNamespace(index=device), handle
+
+
+@fx.struct
+class Where:
+    stream: fx.Stream
+
+
+@flyc.jit
+def adding_where(X: fx.Tensor, n: fx.Int32, where: Where):
+    adding_kernel(X, n).launch(grid=1, block=64, stream=where.stream)
+
+
+@pytest.mark.parametrize("kind", [Indexed, OnDevice, HipStream])
+@pytest.mark.parametrize("inside", [False, True])
+def test_B34_a_stream_of_another_device_is_refused(hip, stub, tmp_path, kind, inside):
+    def stream(device):
+        if kind is HipStream:
+            found = HipStream(HipRuntime(stub.path), device)
+        else:
+            found = kind(device)
+        return Where(found) if inside else found
+
+    hip.devices("gfx942", "gfx942")
+    function = adding_where if inside else adding_on
+    calls = [function, function, flyc.compile(function, Tensor(0), 64, stream(0))]
+    if not inside:
+        calls[2].save(tmp_path / "adding.fly")
+        calls.append(flyc.load(tmp_path / "adding.fly"))
+    for call in calls:
+        for tensor, device in ((0, 1), (0, 0), (0, 1), (1, 0), (0, 0), (1, 1), (1, 0)):
+            if tensor and call is calls[2]:
+                continue
+            launches = hip.launches
+            if tensor == device:
+                call(Tensor(tensor), 64, stream(device))
+                assert (hip.launches, hip.last.device) == (launches + 1, device)
+                continue
+            with pytest.raises(UserError, match="stream is on another device") as caught:
+                call(Tensor(tensor), 64, stream(device))
+            assert caught.value.code == "FLY-U451"
+            assert f"a stream of device {device}" in str(caught.value)
+            assert hip.launches == launches
 
 
 class Torch:

@@ -195,7 +195,7 @@ class LoadedFunction:
 
     def _closures_for(self, args: tuple[object, ...]) -> tuple[Callable[..., object], ...]:
         from flydsl.compiler.loading import LoadedArtifact
-        from flydsl.runtime import choose_placement
+        from flydsl.runtime import check_streams, choose_placement
         from flydsl.targets import choose_target
 
         parameters = self.description.parameters
@@ -215,6 +215,7 @@ class LoadedFunction:
             raise self._mismatch(args)
         devices = [spec.device for spec in specs if spec.device]
         placement = choose_placement(devices, self.code.format)
+        check_streams({p.name: s for p, s in zip(parameters, specs, strict=True)}, placement)
         # Refuses a device of another architecture.
         choose_target(self.code.target, device=placement.runtime.device_spec(placement.device))
         loaded = self._loaded.get(placement.name)

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
-from flydsl.expr.annotations import Stream
+from flydsl.expr.annotations import Stream, device_of
 from flydsl.expr.numeric import Boolean, Float, Float32, Int32, Numeric
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
 
@@ -204,6 +204,7 @@ def describe_stream(value: Any) -> ArgSpec:
     names: dict[str, object] = {"kind": type(value)}
     native = None
     held: Any = None
+    guard, device = "type(v) is kind", -1
     if value is None:
         read = "current_stream()"
         native = NativeRead("current-stream", type(None))
@@ -212,12 +213,23 @@ def describe_stream(value: Any) -> ArgSpec:
         native = NativeRead("integer", int)
     elif hasattr(value, "cuda_stream"):
         read, held = "v.cuda_stream", value.cuda_stream
-        native = NativeRead("attribute", type(value), "cuda_stream")
+        device = device_of(value)
+        if device < 0:
+            native = NativeRead("attribute", type(value), "cuda_stream")
+        elif hasattr(value, "device_index"):
+            guard += f" and getattr(v, 'device_index', None) == {device}"
+            native = NativeRead(
+                "attribute", type(value), "cuda_stream", "device_index", device=device
+            )
+        else:
+            guard += f" and getattr(getattr(v, 'device', None), 'index', None) == {device}"
     elif isinstance(value, Stream):
         # What it holds may differ from call to call.
         held = value.value
         read = "(current_stream() if v.value is None else v.value)"
-        native = NativeRead("attribute", type(value), "value")
+        device = value.place - 1
+        guard += f" and v.place == {value.place}"
+        native = NativeRead("attribute", type(value), "value", "place", device=value.place)
     else:
         raise UserTypeError(
             "a stream parameter was given something that is no stream",
@@ -231,8 +243,9 @@ def describe_stream(value: Any) -> ArgSpec:
         key=("stream",),
         ir_type="stream",
         leaves=(ArgLeaf("Q", read),),
-        guard="type(v) is kind",
+        guard=guard,
         names=names,
+        stream_device=device,
         native=native,
     )
 
