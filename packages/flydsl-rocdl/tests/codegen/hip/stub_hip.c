@@ -209,7 +209,11 @@ hipError_t hipGetLastError(void) {
 hipError_t hipStreamCreate(void **s) { CALL; *s = (void *)0x4100; live[kStream]++; return 0; }
 hipError_t hipStreamCreateWithFlags(void **s, unsigned f) { CALL; *s = (void *)(uintptr_t)(0x4000 + f); live[kStream]++; return 0; }
 hipError_t hipStreamDestroy(void *s) { CALL; live[kStream]--; return 0; }
-hipError_t hipStreamSynchronize(void *s) { CALL; return 0; }
+static void *synced; // the stream waited for last
+static uint64_t launches_then;
+void *stub_synced(void) { return synced; }
+uint64_t stub_launches_then(void) { return launches_then; }
+hipError_t hipStreamSynchronize(void *s) { CALL; synced = s; launches_then = stub_launches(); return 0; }
 hipError_t hipStreamWaitEvent(void *s, void *e, unsigned f) { CALL; if (!e) return fails(400); return 0; }
 hipError_t hipStreamBeginCapture(void *s, int mode) { CALL; capturing = 1; return 0; }
 hipError_t hipStreamEndCapture(void *s, void **g) {

@@ -5,6 +5,8 @@ The names hold the row of the project's list of known faults (A152, B33, B34, B3
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -121,6 +123,47 @@ def test_B33_an_architecture_that_is_not_known_is_not_taken_for_another(hip):
     hip.devices("gfx9999")
     with pytest.raises(TargetError, match="gfx9999"):
         adding(Tensor(0), 64)
+
+
+@pytest.mark.parametrize("stream", [1, 2, 0x7F0012345678])
+def test_B34_the_stream_that_an_array_names_is_waited_for(hip, stream):
+    library = hip.library
+    library.stub_synced.restype = library.stub_launches_then.restype = ctypes.c_uint64
+    hip.devices("gfx942", "gfx942")
+    compiled = flyc.compile(adding, Tensor(1), 64)
+    library.hipStreamSynchronize(ctypes.c_void_p(0x99))
+    for call in (adding, adding, compiled):
+        call(Tensor(1), 64)
+        assert library.stub_synced() == 0x99
+    for turn in range(3):
+        for call in (adding, compiled):
+            array = Tensor(1)
+            array.__cuda_array_interface__["stream"] = stream + turn
+            launches = hip.launches
+            call(array, 64)
+            assert (hip.launches, hip.last.device) == (launches + 1, 1)
+            assert (library.stub_synced(), library.stub_launches_then()) == (
+                stream + turn, launches,
+            )  # fmt: skip
+    failed = []
+    for count in range(6):
+        hip.fail_after(count, 719)
+        launches = hip.launches
+        with contextlib.suppress(TargetError):
+            adding(array, 64)
+        failed.append(library.stub_failed())
+        if failed[-1] == b"hipStreamSynchronize":
+            assert hip.launches == launches
+    assert b"hipStreamSynchronize" in failed
+    hip.fail_after(1 << 30, 0)
+    hip.restore(0)
+    for wrong in (0, -1, 1 << 64, True, "1"):
+        array.__cuda_array_interface__["stream"] = wrong
+        launches = hip.launches
+        for call in (adding, compiled):
+            with pytest.raises(UserError, match="names no stream that there can be"):
+                call(array, 64)
+        assert hip.launches == launches
 
 
 class Indexed:

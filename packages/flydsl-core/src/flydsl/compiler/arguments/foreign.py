@@ -54,20 +54,51 @@ def is_foreign(value: object) -> bool:
 
 
 def view_of(value: Any) -> View:
-    """Return the view that `value` exports.
+    """Return the view that `value` exports, once its content is there.
+
+    Version 3 of the CUDA array interface names the stream that works on the memory; what takes the
+    array has to wait for it (https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html,
+    Synchronization).
 
     Raises:
         UserTypeError: It exports a layout or memory that kernels cannot use.
+        UserValueError: It names no stream that there can be.
+        TargetError: Work on its stream has failed.
     """
     check_unmasked(value)
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        return _from_interface(interface, value, f"cuda:{_device_index(value)}")
+        device = f"cuda:{_device_index(value)}"
+        view = _from_interface(interface, value, device)
+        stream = interface.get("stream")
+        if stream is not None and not COMPILE_ONLY.get():
+            _wait_for(stream, device)
+        return view
     interface = getattr(value, "__array_interface__", None)
     # Extension types (bfloat16, float8) are raw bytes in an array interface but known to DLPack.
     if interface is not None and not (_opaque(interface) and hasattr(value, "__dlpack__")):
         return _from_interface(interface, value, "cpu")
     return _from_dlpack(value)
+
+
+def _wait_for(stream: object, device: str) -> None:
+    """Wait for a stream of a CUDA array interface; 1 is the legacy default stream, 2 the thread's.
+
+    Raises:
+        UserValueError: There is no such stream; the interface forbids 0.
+        TargetError: Work on it has failed, or no runtime serves the device.
+    """
+    if type(stream) is not int or not 0 < stream < 1 << 64:
+        raise UserValueError(
+            "the array interface names no stream that there can be",
+            code="FLY-U402",
+            value=stream,
+            allowed="None, 1, 2, or the handle of a stream",
+        )
+    from flydsl.runtime import choose_placement
+
+    placement = choose_placement([device])
+    placement.runtime.synchronize(stream, placement.device)
 
 
 def check_unmasked(value: object) -> None:
