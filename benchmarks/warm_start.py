@@ -9,6 +9,8 @@ kernel and the largest kernel of this workspace, flash attention, each
   sources is looked at;
 * ``installed``: with copies of the packages, as users have them.
 
+The import of the package looks at these sources, so it is measured too, with warm bytecode.
+
 With ``--json FILE`` (``-`` for standard output) one JSON object a line: name, value, unit.
 """
 
@@ -41,6 +43,12 @@ started, wall = time.process_time(), time.perf_counter()
 cpu, wall = time.process_time() - started, time.perf_counter() - wall
 heavy = [name for name in ("mlir", "llvmlite", "filelock", "platformdirs") if name in sys.modules]
 print(json.dumps({{{{"cpu": cpu * 1e3, "wall": wall * 1e3, "heavy": len(heavy)}}}}))
+"""
+IMPORT = """
+import json, time
+started = time.process_time()
+import flydsl.compiler, flydsl.expr
+print(json.dumps({"cpu": (time.process_time() - started) * 1e3, "heavy": 0}))
 """
 KERNELS = {
     "vector_add": (
@@ -136,6 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 heavy = max(row["heavy"] for row in warm)
                 if heavy:
                     rows.append(_row(f"{kernel}/{way}/compiler_modules", heavy, "modules"))
+                if kernel == "vector_add":
+                    _, warm = measure(IMPORT, variables | cache, options.repeats, place)
+                    cpu = [row["cpu"] for row in warm]
+                    rows.append(_row(f"import/{way}", round(statistics.median(cpu), 2), "ms"))
     to_stdout = options.json == "-"
     for row in rows:
         text = f"{row['name']:45} {row['value']:8} {row['unit']}"
