@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -35,6 +35,7 @@ __all__ = [
 
 T = TypeVar("T")
 
+_UNKNOWN = object()
 _REGISTRY: dict[str, Setting[Any]] = {}
 """Declared settings by name; written only while modules are imported."""
 
@@ -59,6 +60,7 @@ class Setting(Generic[T]):
     default: T
     help: str
     aliases: tuple[str, ...] = ()
+    _known: dict[str, T] = field(default_factory=dict, compare=False, repr=False)
 
     def get(self) -> T:
         """Return the current value: override of `scope`, else environment, else default.
@@ -100,6 +102,9 @@ class Setting(Generic[T]):
         return None
 
     def _parse(self, variable: str, value: str) -> T:
+        known = self._known.get(value, _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known  # type: ignore[return-value]
         try:
             parsed: T = self.parser.parse(value)
         except ValueError as error:
@@ -110,6 +115,10 @@ class Setting(Generic[T]):
                 allowed=self.parser.accepts,
                 hint=f"{variable}: {self.help}",
             ) from error
+        if not value.startswith("~"):
+            # Programs ask for the same few again and again; only a home may become another one.
+            self._known.clear()
+            self._known[value] = parsed
         return parsed
 
 

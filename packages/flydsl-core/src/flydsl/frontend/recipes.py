@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from flydsl.frontend import scanning
@@ -29,13 +30,13 @@ class Read(NamedTuple):
 
     Attributes:
         kind: Of the places; see `flydsl.frontend.watching.Place`.
-        owners: Numbers of the owners among what is read; one for all if the kind is one of
-            `SPACES`.
+        owners: Number of the owner among what is read if the kind is one of `SPACES`; otherwise
+            those of all owners.
         names: The places' names.
     """
 
     kind: str
-    owners: tuple[int, ...]
+    owners: int | tuple[int, ...]
     names: tuple[Any, ...]
 
 
@@ -44,7 +45,8 @@ class Recipe(NamedTuple):
 
     Attributes:
         names: `Scan.names`.
-        reads: Of the type `Read`, as plain tuples. What they find is numbered in this order.
+        reads: The fields of `Read` one after another: many tuples would take time to make, and
+            Python's garbage collector to go through. What they find is numbered in this order.
         looks: Kinds of steps, and the numbers of what is looked at so: ``"plain"`` are values of
             the types `PLAIN`.
         same: Numbers of what is looked at before, and the numbers by which it was.
@@ -59,7 +61,7 @@ class Recipe(NamedTuple):
     """
 
     names: frozenset[str]
-    reads: tuple[tuple[Any, ...], ...]
+    reads: tuple[Any, ...]
     looks: tuple[tuple[str, tuple[int, ...]], ...]
     same: tuple[tuple[int, ...], tuple[int, ...]]
     empty: tuple[tuple[str, int, Any], ...]
@@ -107,7 +109,7 @@ class _Writer:
         ordered = sorted(self._groups.items(), key=lambda group: group[0][0])
         order = [number for _, group in ordered for number, *_ in group]
         self._new = {number: place for place, number in enumerate(order)} | {-1: -1}
-        self.reads = tuple(tuple(self._written(key, group)) for key, group in ordered)
+        self.reads = tuple(chain.from_iterable(self._written(key, group) for key, group in ordered))
         self.looks = tuple((how, self._renumbered(numbers)) for how, numbers in looks.items())
         self.same = self._renumbered(n for n, _ in same), self._renumbered(n for _, n in same)
         self.empty = tuple((kind, self._new[owner], name) for kind, owner, name in empty)
@@ -127,8 +129,9 @@ class _Writer:
 
     def _written(self, key: tuple[Any, ...], group: list[tuple[int, int, Any]]) -> Read:
         _, kind, space = key
-        owners = self._renumbered(owner for _, owner, _ in group[: 1 if space else None])
-        return Read(kind, owners, tuple(name for _, _, name in group))
+        owners = self._renumbered(owner for _, owner, _ in group)
+        names = tuple(name for _, _, name in group)
+        return Read(kind, owners[0] if space else owners, names)
 
     def _renumbered(self, numbers: Iterable[int]) -> tuple[int, ...]:
         return tuple(self._new[number] for number in numbers)

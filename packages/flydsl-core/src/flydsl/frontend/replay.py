@@ -70,9 +70,9 @@ class Replay:
         self._names = recipe.names
         self._held: dict[int, tuple[type, ...]] = {}
         self._found = found = list[Any]()
-        for kind, owners, names in recipe.reads:
+        for kind, owners, names in _threes(recipe.reads):
             if kind in SPACES:
-                owner = found[owners[0]]
+                owner = found[owners]
                 space = owner.__globals__ if kind == "global" else vars(owner)
                 found += [space[name] for name in names]
             elif kind == "root":
@@ -111,9 +111,10 @@ class Replay:
     def checks(self) -> Iterator[Check]:
         """Yield what `flydsl.frontend.scanning.Scan.checks` has."""
         at, found = 0, self._found
-        for kind, owners, names in self._reads:
+        for kind, owners, names in _threes(self._reads):
             if kind not in _UNWATCHED:
-                owned = [found[number] for number in owners] * (len(names) // len(owners))
+                numbers = [owners] * len(names) if kind in SPACES else owners
+                owned = [found[number] for number in numbers]
                 values = found[at : at + len(names)]
                 for owner, name, value in zip(owned, names, values, strict=True):
                     yield Check(Place(kind, owner, name), value)
@@ -336,6 +337,11 @@ _LOOK: Final[dict[str, Callable[[Replay, list[Any]], None]]] = {
     "plain": Replay._plain,
     "value": Replay._objects,
 }
+
+
+def _threes(flat: Sequence[Any]) -> Iterator[tuple[Any, Any, Any]]:
+    parts = iter(flat)
+    return zip(parts, parts, parts, strict=True)
 
 
 def _require(condition: bool) -> None:

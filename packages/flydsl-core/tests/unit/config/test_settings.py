@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flydsl import config
-from flydsl.config import core, parsers, setting
+from flydsl.config import Setting, core, parsers, setting
 from flydsl.errors import CompilerBug, UserError, UserValueError
 
 
@@ -215,3 +216,21 @@ def test_watching_sees_variables_aliases_and_overrides(monkeypatch):
     with config.scope(FLYDSL_VERIFY=True):
         assert current() != before
     assert current() == before
+
+
+def test_text_that_was_read_is_not_read_again_but_homes_are(monkeypatch, tmp_path):
+    seen = []
+
+    def parse(text):
+        seen.append(text)
+        return parsers.path.parse(text)
+
+    counted = Setting("FLYDSL_X_PATH", replace(parsers.path, parse=parse), None, "")
+    for text in ("/a", "/a", "/b", "/b", "/a"):
+        monkeypatch.setenv("FLYDSL_X_PATH", text)
+        assert counted.get() == Path(text)
+    assert seen == ["/a", "/b", "/a"]
+    monkeypatch.setenv("FLYDSL_X_PATH", "~/c")
+    for home in (tmp_path / "one", tmp_path / "two"):
+        monkeypatch.setenv("HOME", str(home))
+        assert counted.get() == home / "c"
