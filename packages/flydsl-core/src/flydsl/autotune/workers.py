@@ -7,15 +7,19 @@ one run; those are compared here.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
+import os
 import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from flydsl.autotune.comparing import differences
@@ -40,12 +44,17 @@ class Task:
             argument tuples, the same ones in every process.
         problem: Index of the problem.
         config: `Config.to_dict` of the candidate; None for the launcher's reference.
+        limit: Seconds after which the process is ended that prepares the candidate, or that runs
+            it; 0 for none. Waiting for the device does not count.
+        trace: File that tells that this has happened.
     """
 
     tuned: str
     problems: str
     problem: int
     config: dict[str, Any] | None
+    limit: float = 0.0
+    trace: str = os.devnull
 
     def __call__(self) -> dict[str, Any]:
         """Try the candidate: return its cost and results, or why it is rejected."""
@@ -53,10 +62,25 @@ class Task:
         arguments = tuple(list(named(self.problems)())[self.problem])
         try:
             if self.config is None:
-                return {"contents": _packed(tuned.expected(arguments))}
-            return _tried(tuned, _candidate(tuned, self.config, arguments), arguments)
+                with self.limited():
+                    return {"contents": _packed(tuned.expected(arguments))}
+            return _tried(tuned, self, arguments)
         except Exception as error:  # noqa: BLE001 - of the program, its hooks, or the measurement
             return {"rejected": f"fails: {reason(error)}"}
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """End the process if the ``with`` block takes too long, whatever hangs in there."""
+        if not self.limit:
+            yield
+            return
+        with Path(self.trace).open("w") as file:
+            # Its thread needs no interpreter, which a launch that hangs may hold.
+            faulthandler.dump_traceback_later(self.limit, exit=True, file=file)
+            try:
+                yield
+            finally:
+                faulthandler.cancel_dump_traceback_later()
 
 
 def _candidate(tuned: Autotuned, content: Mapping[str, Any], arguments: tuple[Any, ...]) -> Config:
@@ -65,12 +89,15 @@ def _candidate(tuned: Autotuned, content: Mapping[str, Any], arguments: tuple[An
     return next((c for c in tuned.candidates(arguments) if c == described), described)
 
 
-def _tried(tuned: Autotuned, config: Config, arguments: tuple[Any, ...]) -> dict[str, Any]:
-    candidate, given, measure, rules = tuned.candidate(config, arguments)
-    before = Snapshot(given, rules.written)
-    check = Check(before, given, replace(rules, reference=None))
+def _tried(tuned: Autotuned, task: Task, arguments: tuple[Any, ...]) -> dict[str, Any]:
+    assert task.config is not None
+    with task.limited():
+        config = _candidate(tuned, task.config, arguments)
+        candidate, given, measure, rules = tuned.candidate(config, arguments)
+        before = Snapshot(given, rules.written)
+        check = Check(before, given, replace(rules, reference=None))
     # Candidates compile at the same time, but each has the device to itself.
-    with alone_on(candidate.shared):
+    with alone_on(candidate.shared), task.limited():
         check.wrong(candidate)
         before.restore()
         value, unit = cost_of(measure(candidate.run))
@@ -117,13 +144,15 @@ class Workers:
     Args:
         count: Processes of this machine.
         scheduler: Address of a Dask scheduler, instead.
+        limit: Seconds that a candidate may take to be prepared, and as many to run; 0 for no limit.
+            Processes of a cluster are not ended: they may run other things.
 
     Raises:
         TargetError: Dask is not installed, or does not answer.
     """
 
-    def __init__(self, count: int, scheduler: str = "") -> None:
-        self._count = count
+    def __init__(self, count: int, scheduler: str = "", limit: float = 0.0) -> None:
+        self._count, self._limit = count, 0.0 if scheduler else limit
         self._client = _client(scheduler) if scheduler else None
         self._executor = self._open(count)
 
@@ -136,6 +165,7 @@ class Workers:
 
     def answers(self, tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
         """Yield what tasks answer, in order; those whose process ends are rejected."""
+        tasks = [replace(task, limit=self._limit) for task in tasks]
         running = deque(self._executor.submit(task) for task in tasks)
         for task in tasks:
             try:
@@ -151,10 +181,14 @@ class Workers:
             yield answer
 
     def _alone(self, task: Task) -> dict[str, Any]:
-        with self._open(1) as executor:
+        with TemporaryDirectory() as folder, self._open(1) as executor:
+            trace = Path(folder, "trace")
             try:
-                answer: dict[str, Any] = executor.submit(task).result()
+                future = executor.submit(replace(task, trace=str(trace)))
+                answer: dict[str, Any] = future.result()
             except BrokenExecutor:
+                if trace.exists() and trace.stat().st_size:
+                    return {"rejected": f"fails: takes longer than {self._limit:g} s"}
                 return {"rejected": "fails: ends the process"}
             return answer
 

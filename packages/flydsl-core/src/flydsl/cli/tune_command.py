@@ -33,8 +33,23 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--scheduler", default="", help="address of a Dask scheduler, instead")
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=600.0,
+        help="seconds that a configuration may take to compile, and as many to run, before its "
+        "process is ended and it is left out; 0 for no limit, and none on a Dask cluster "
+        "(default: 600)",
+    )
     parser.add_argument("-o", "--output", type=Path, help="folder of results to ship")
     parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1e6:
+        raise ValueError(text)
+    return value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             f"{args.launcher} is not decorated with @autotune", code="FLY-U475", value=tuned
         )
     status = 0
-    with Workers(max(1, args.workers), args.scheduler) as workers:
+    with Workers(max(1, args.workers), args.scheduler, args.timeout) as workers:
         for index, arguments in enumerate(problems):
             configs = tuned.candidates(tuple(arguments))
             tried = [config.to_dict() for config in configs]

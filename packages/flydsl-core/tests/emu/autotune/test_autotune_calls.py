@@ -331,6 +331,25 @@ def test_the_command_survives_candidates_that_end_their_process(folder, monkeypa
     assert lines[4] == "  best: Config(block=256)"
 
 
+def test_the_command_leaves_out_candidates_that_hang(folder, monkeypatch, capsys):
+    # It hangs without letting go of the interpreter, as a launch may.
+    hang = "    import ctypes\n    ctypes.PyDLL(None).pause()"
+    (folder / "hanging_program.py").write_text(PROGRAM.replace("    os._exit(3)", hang))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.syspath_prepend(folder)
+    command = ["tune", "hanging_program:copy", "--problems", "hanging_program:problems"]
+    assert main([*command, "--workers", "2", "--timeout", "10"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "block=64): fails: takes longer than 10 s" in lines[1]
+    assert "block=128): wrong results: O differs in 300 elements" in lines[2]
+    assert lines[4] == "  best: Config(block=256)"
+    for wrong in ("-1", "nan", "soon"):
+        with pytest.raises(SystemExit):
+            main([*command, f"--timeout={wrong}"])
+        assert "--timeout" in capsys.readouterr().err
+
+
 FACTOR = 2.0
 
 
