@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 import random
 import signal
 import subprocess
@@ -81,8 +82,6 @@ def load(folder, source=SOURCE, name="cached_program"):
     sys.modules[name] = module
     # Bytecode of the source before, written in the same second, would be taken for this one's.
     exec(compile(source, str(path), "exec"), module.__dict__)
-    import linecache
-
     linecache.checkcache()
     return module
 
@@ -177,6 +176,26 @@ def test_another_compiler_does_not_find_it(folder, compiles, monkeypatch):
     monkeypatch.setattr(fingerprint._Process.seen, "fingerprint", lambda *_: "0" * 64)
     run(load(folder))
     assert len(compiles) == 2
+
+
+def test_a_file_edited_after_its_import_is_not_traced(folder, compiles):
+    module = load(folder)
+    path = folder / "cached_program.py"
+    path.write_text(SOURCE.replace("(A[i]) + k", "(A[i]) + k * 5"))
+    linecache.clearcache()
+    with pytest.raises(UserError, match="its file changed after import"):
+        run(module)
+    assert not artifacts()
+    path.write_text(SOURCE)
+    run(module)
+    run(load(folder))
+    assert len(compiles) == 2  # the refused one, and one that both have
+    # Below what runs, a change is none of it.
+    module = load(folder)
+    path.write_text(SOURCE + "OTHER = 1")
+    linecache.clearcache()
+    run(module, block=32)
+    assert len(compiles) == 3
 
 
 def test_a_launcher_without_a_module_is_compiled_in_each_process(folder, compiles):

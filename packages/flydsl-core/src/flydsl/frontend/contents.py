@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import threading
 import types
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -50,6 +51,13 @@ CONTAINERS = (
 )  # fmt: skip
 """What classes of the user's may be derived from that counts by more than its attributes."""
 _EXTENDED = tuple(kind for kind in CONTAINERS if kind is not enum.Enum)
+_WRITTEN_IN_PYTHON = frozenset(
+    {
+        collections.ChainMap, collections.UserDict, collections.UserList, collections.UserString,
+        weakref.WeakKeyDictionary, weakref.WeakSet, weakref.WeakValueDictionary,
+    }
+)  # fmt: skip
+"""Containers whose content is in their attributes."""
 _ABSENT = object()
 _ENUM = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_hash_"})
 """What every member of an enumeration has."""
@@ -215,7 +223,7 @@ def _callable(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -
         return _combined("method", [value.__func__, value.__self__], names, path)
     if isinstance(value, MEMOISED):
         return _combined("memoised", [value.__wrapped__], names, path)
-    if isinstance(value, functools.partial):
+    if isinstance(value, (functools.partial, functools.partialmethod)):
         return _combined("partial", [value.func, value.args, value.keywords], names, path)
     if isinstance(value, type):
         return Content(hashed(f"class {value.__module__}.{value.__qualname__}"), True, False)
@@ -247,7 +255,7 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     kind = type(value)
     module = kind.__module__
     name = f"{module}.{kind.__qualname__}"
-    if is_framework_module(module) and not hasattr(value, "__fly_key__"):
+    if is_framework_module(module) and not hasattr(kind, "__fly_key__"):
         # Our own static values (numbers, layouts, atoms, streams) print all that they hold.
         shown = repr(value)
         return Content(hashed(f"{name}:{shown}"), " at 0x" not in shown, False)
@@ -255,7 +263,8 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     scalar = root == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "itemsize")
     if scalar or (root, kind.__name__) in _PRINTED or (root == "numpy" and "dtype" in name.lower()):
         return Content(hashed(f"{name}:{value!r}"), True, False)
-    if hasattr(value, "_version") and hasattr(value, "data_ptr"):
+    # Of the class: whoever writes `__getattr__` does not expect to be asked for these.
+    if hasattr(kind, "_version") and hasattr(kind, "data_ptr"):
         # A torch tensor counts the changes of its content.
         return Content(hashed(f"{name}:{id(value)}:{value._version}"), False, True)
     if isinstance(value, (bytearray, array.array)):
@@ -264,7 +273,7 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     if isinstance(value, contextvars.ContextVar):
         # What it is in the context of the call, where the trace reads it.
         return _combined(f"{name}:{value.name}", [_current(value)], names, path, mutable=True)
-    if hasattr(value, "tobytes") and hasattr(value, "nbytes"):
+    if hasattr(kind, "tobytes") and hasattr(kind, "nbytes"):
         if getattr(getattr(value, "dtype", None), "hasobject", False):
             # Its bytes are addresses.
             return _combined(
@@ -276,8 +285,12 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
             return Content(hashed(f"{name}:{shape}:{data}"), True, True)
         # Comparing it on every launch would cost more than compiling: it counts as changed.
         return Content(hashed(f"{name}:{next(_unique)}"), False, True)
-    known = is_user_module(module) or kind in (types.SimpleNamespace, threading.local)
-    attributes = attributes_of(value, names) if known else None
+    if isinstance(value, weakref.ref):
+        return _combined(name, [value()], names, path, mutable=True)
+    # Python's own methods are no part of the program, which names the attributes that they read.
+    whole = kind in _WRITTEN_IN_PYTHON
+    known = whole or is_user_module(module) or kind in (types.SimpleNamespace, threading.local)
+    attributes = attributes_of(value, None if whole else names) if known else None
     if attributes is None:
         return Content(hashed(name), False, False)
     flat = [part for pair in sorted(attributes.items()) for part in pair]
@@ -290,9 +303,17 @@ def enum_attributes(value: enum.Enum, names: frozenset[str] | None) -> dict[str,
     return {k: v for k, v in own if k not in _ENUM and (names is None or k in names)}
 
 
+def _own(value: object, name: str) -> Any:
+    """Return an attribute without asking a `__getattr__`; `_ABSENT` if there is none."""
+    try:
+        return type(value).__getattribute__(value, name)
+    except Exception:  # noqa: BLE001 - a user's own way to find attributes may raise anything
+        return _ABSENT
+
+
 def more_than_attributes(value: object) -> bool:
     """Return whether more than its attributes counts of an object of a class of the user's."""
-    array = hasattr(value, "tobytes") or hasattr(value, "data_ptr")
+    array = hasattr(type(value), "tobytes") or hasattr(type(value), "data_ptr")
     return array or isinstance(value, CONTAINERS)
 
 
@@ -317,10 +338,10 @@ def attributes_of(value: Any, names: frozenset[str] | None) -> dict[str, Any] | 
     seen = False
     for slot in slots_of(type(value)):
         seen = True
-        held = getattr(value, slot, _ABSENT) if names is None or slot in names else _ABSENT
+        held = _own(value, slot) if names is None or slot in names else _ABSENT
         if held is not _ABSENT:
             found[slot] = held
-    own = getattr(value, "__dict__", None)
+    own = _own(value, "__dict__")
     if isinstance(own, dict):
         seen = True
         found.update({k: v for k, v in own.items() if names is None or k in names})

@@ -79,7 +79,7 @@ def watched(name: str, value: Any) -> Hidden | None:
         return Hidden(name, "the deque", lambda: [id(item) for item in value], refill)
     if isinstance(value, type) and is_own_class(value):
         return _class(name, value)
-    if isinstance(value, bytearray) or hasattr(value, "__array_interface__"):
+    if isinstance(value, bytearray) or hasattr(type(value), "__array_interface__"):
         return _buffer(name, value)
     return None
 

@@ -7,7 +7,7 @@ from types import CodeType
 
 from flydsl.frontend.syntax import define
 
-__all__ = ["LAMBDA", "lambda_definition"]
+__all__ = ["LAMBDA", "holds_code", "lambda_definition"]
 
 LAMBDA = "<lambda>"
 """Name of the code of every lambda."""
@@ -30,7 +30,7 @@ def lambda_definition(code: CodeType, lines: list[str]) -> ast.FunctionDef | Non
         compiled = compile(text, code.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    if not _holds(compiled, code):
+    if not holds_code(compiled, code):
         return None
     spans = [
         ((line, column), (end, end_column))
@@ -51,9 +51,10 @@ def lambda_definition(code: CodeType, lines: list[str]) -> ast.FunctionDef | Non
     return None if found is None or _yields(found) else _as_definition(found)
 
 
-def _holds(outer: CodeType, code: CodeType) -> bool:
+def holds_code(outer: CodeType, code: CodeType) -> bool:
+    """Return whether code has another one inside, equal down to its positions."""
     return any(
-        isinstance(inner, CodeType) and (inner == code or _holds(inner, code))
+        isinstance(inner, CodeType) and (inner == code or holds_code(inner, code))
         for inner in outer.co_consts
     )
 

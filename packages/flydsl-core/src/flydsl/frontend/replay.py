@@ -24,7 +24,7 @@ from flydsl.frontend.contents import (
 )
 from flydsl.frontend.eligible import is_user_module, rewritable
 from flydsl.frontend.recipes import PLAIN, SPACES, Recipe, attributes_named
-from flydsl.frontend.scanning import fields_of, inner_of, is_generated, options_of
+from flydsl.frontend.scanning import fields_of, inner_of, is_generated, options_of, parts_of
 from flydsl.frontend.watching import Check, FunctionState, Place
 
 __all__ = ["Refused", "Replay"]
@@ -273,6 +273,7 @@ class Replay:
                     continue
                 else:
                     inner = inner_of(member)
+                    tokens.append(parts_of(member))
                     if type(inner) is not types.FunctionType:
                         continue
                     generated = is_generated(inner.__code__)

@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, partialmethod
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -37,6 +38,7 @@ __all__ = [
     "is_generated",
     "names_in",
     "options_of",
+    "parts_of",
 ]
 
 BUILTINS: Final = frozenset(vars(builtins))
@@ -45,6 +47,19 @@ _GENERATED = "__create_fn__.<locals>."
 """How the qualified names of the methods begin that `dataclasses` writes."""
 _BY_TEXT: Final = frozenset({"getattr", "hasattr", "vars", "__dict__"})
 """Code with one of these may name attributes in texts."""
+_SLOTS: Final = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+    types.DynamicClassAttribute,
+)
+"""Members that read from somewhere else what objects hold."""
+_BOOKKEEPING: Final = frozenset(
+    "__module__ __doc__ __qualname__ __dict__ __weakref__ __slots__ __annotations__ __annotate__ "
+    "__annotate_func__ __annotations_cache__ __orig_bases__ __parameters__ __type_params__ "
+    "__dataclass_fields__ __dataclass_params__ __match_args__ __abstractmethods__ _abc_impl "
+    "__firstlineno__ __static_attributes__ __classcell__ __conditional_annotations__".split()
+)
+"""What Python keeps in classes for itself."""
 _FIELD: Final = attrgetter("name", "init", "kw_only", "compare", "hash", "_field_type.name")
 
 
@@ -84,6 +99,25 @@ class Step(NamedTuple):
 def inner_of(member: Any) -> Any:
     """Return the function of a method, a class method or a property; other members as they are."""
     return getattr(member, "__func__", getattr(member, "fget", member))
+
+
+def parts_of(member: Any) -> list[str]:
+    """Return which attributes of a method, property or the like are what it calls."""
+    if isinstance(member, property):
+        return [part for part in ("fget", "fset", "fdel") if getattr(member, part) is not None]
+    if isinstance(member, (staticmethod, classmethod)):
+        return ["__func__"]
+    return ["func"] if isinstance(member, (cached_property, partialmethod)) else []
+
+
+def _counts(kind: type, name: str, member: Any) -> bool:
+    """Return whether a member of a class counts by what it holds."""
+    if isinstance(member, _SLOTS):
+        return False
+    if issubclass(kind, enum.Enum):
+        # What an enumeration keeps of itself has such a name.
+        return not (name.startswith("_") and name.endswith("_"))
+    return name not in _BOOKKEEPING
 
 
 def is_generated(code: types.CodeType) -> bool:
@@ -278,22 +312,39 @@ class Scan:
                 meta = f"{path}/metaclass:{number}"
                 self.entries[meta] = Dependency(meta, "object", "", False)
                 self._class(meta, type(kind))
-            # What an enumeration keeps of itself begins with one underscore.
-            hidden = "_" if issubclass(kind, enum.Enum) else "__"
             if "__dataclass_fields__" in vars(kind):
                 self._fields(path, kind)
+            if issubclass(kind, enum.Enum):
+                self._enumeration(f"{path}/members:{number}", kind)
             for name, member in list(vars(kind).items()):
                 # A base may have a member of the same name: both count.
                 entry, place = f"{path}/member:{number}:{name}", Place("member", kind, name)
-                inner = inner_of(member)
-                if isinstance(inner, types.FunctionType) and rewritable(inner):
-                    # The same code does something else as a class method than as a static one.
-                    self._method(f"{entry}:{type(member).__qualname__}", place, member, inner)
-                    continue
-                if isinstance(inner, types.FunctionType):
-                    self.steps.append(Step(place, member, "foreign"))
-                if not name.startswith(hidden) and not hasattr(type(member), "__set__"):
-                    self._place(entry, place)
+                self._member(entry, place, member)
+
+    def _enumeration(self, path: str, kind: type[enum.Enum]) -> None:
+        """Record the order of members, and those that a property of `enum.Enum` hides."""
+        members = kind.__members__
+        self.entries[path] = Dependency(path, "value", hashed(repr(list(members))))
+        for name in members:
+            if not isinstance(vars(kind).get(name), kind):
+                self._place(f"{path}:{name}", Place("attribute", kind, name))
+
+    def _member(self, path: str, place: Place, member: Any) -> None:
+        inner, named = inner_of(member), parts_of(member)
+        users = isinstance(inner, types.FunctionType) and rewritable(inner)
+        if users:
+            # The same code does something else as a class method than as a static one.
+            self._method(f"{path}:{type(member).__qualname__}", place, member, inner)
+        elif isinstance(inner, types.FunctionType):
+            self.steps.append(Step(place, member, "foreign"))
+        elif named:
+            self._found(place, member, "member")
+        for part in named:
+            if not isinstance(inner, types.FunctionType) or getattr(member, part) is not inner:
+                self._place(f"{path}:{part}", Place("part", member, part))
+        whole = not users and (not named or isinstance(member, partialmethod))
+        if whole and _counts(place.owner, place.name, member):
+            self._place(path, place)
 
     def _method(self, path: str, place: Place, member: Any, inner: types.FunctionType) -> None:
         generated = is_generated(inner.__code__)

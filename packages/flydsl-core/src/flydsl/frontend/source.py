@@ -1,16 +1,27 @@
 """From a function object to the syntax tree of its source, with the line numbers of its file."""
 
 from __future__ import annotations
+import __future__
 
 import ast
+import functools
 import linecache
+import operator
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
 from types import CodeType, FunctionType
 
 from flydsl.errors import SourceLocation, UserRuntimeError
-from flydsl.frontend.lambdas import LAMBDA, lambda_definition
+from flydsl.frontend.lambdas import LAMBDA, holds_code, lambda_definition
 
 __all__ = ["NO_SOURCE", "function_tree", "location_of", "node_location"]
 
+_IMPORTED = time.time()
+_FEATURES = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
 NO_SOURCE = "FLY-U210"
 """Code of the error for a function without usable source."""
 
@@ -35,7 +46,7 @@ def function_tree(function: FunctionType) -> ast.FunctionDef:
             ``def`` or lambda, or no longer matches the running code.
     """
     code = function.__code__
-    lines = linecache.getlines(code.co_filename, function.__globals__)
+    lines = _lines(function)
     if not lines or code.co_firstlineno > len(lines):
         raise _unavailable(code, "its source file cannot be read")
     if code.co_name == LAMBDA:
@@ -55,11 +66,61 @@ def function_tree(function: FunctionType) -> ast.FunctionDef:
     return tree
 
 
-def _unavailable(code: CodeType, why: str) -> UserRuntimeError:
+def _lines(function: FunctionType) -> list[str]:
+    """Return the lines of a function's file.
+
+    Raises:
+        UserRuntimeError: The file was written after this process began, and no longer has the
+            function: what was imported is the program, and what would be traced is another one.
+    """
+    code = function.__code__
+    for _ in range(2):
+        lines = linecache.getlines(code.co_filename, function.__globals__)
+        if not _written_later(code.co_filename):
+            return lines
+        # Who compiles text himself hands his own features on.
+        features = code.co_flags & _FEATURES
+        with suppress(SyntaxError, ValueError, RecursionError):
+            text = "".join(lines)
+            now = compile(text, code.co_filename, "exec", flags=features, dont_inherit=True)
+            if holds_code(now, code):
+                return lines
+        # Imported anew, perhaps, since its lines were read.
+        linecache.checkcache(code.co_filename)
+    raise _unavailable(
+        code,
+        "its file changed after import",
+        "start the program again, or import the module again: what runs is what was imported",
+    )
+
+
+def _written_later(file: str) -> bool:
+    """Return whether a file was written after this process began."""
+    try:
+        return os.stat(file).st_mtime >= _began()
+    except (OSError, ValueError):
+        return False
+
+
+@functools.cache
+def _began() -> float:
+    """Return when this process began, in seconds; where that is unknown, when this was imported."""
+    try:
+        state = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        running = float(Path("/proc/uptime").read_text().split()[0])
+        began = time.time() - running + int(state[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return _IMPORTED
+    return min(began, _IMPORTED)
+
+
+def _unavailable(
+    code: CodeType, why: str, hint: str = "define it with `def` in a source file"
+) -> UserRuntimeError:
     return UserRuntimeError(
         f"function {code.co_name!r} cannot be traced: {why}",
         code=NO_SOURCE,
-        hint="define it with `def` in a source file",
+        hint=hint,
         location=location_of(code),
     )
 

@@ -44,7 +44,7 @@ def test_mutable_values_of_every_kind_count_by_content(made, changed, checked):
 
 
 CHANGING = """
-import collections, contextvars, enum, threading
+import collections, contextvars, enum, functools, threading, weakref
 import numpy as np
 
 class One:
@@ -110,6 +110,69 @@ def row(x):
 
 def number(x):
     return NUMBER + NUMBER.held
+
+class Order(enum.Enum):
+    _A = 2
+    __k = 3
+    value = 4
+
+    def hidden(self):
+        return Order._Order__k.value
+
+class Described:
+    def __init__(self, k):
+        self.k = k
+
+    def __get__(self, owner, kind=None):
+        return self.k
+
+    def __set__(self, owner, value):
+        pass
+
+def scaled(self, k):
+    return k
+
+class Parts:
+    x = Described(1)
+    part = property(functools.partial(scaled, k=1))
+    __call__ = functools.partialmethod(scaled, 1)
+
+    @property
+    def both(self):
+        return 1
+
+    @both.setter
+    def both(self, value):
+        self.other = 1
+
+    @functools.cached_property
+    def once(self):
+        return 1
+
+    @staticmethod
+    def plain(x):
+        return x
+
+class Strange:
+    def __getattr__(self, name):
+        return {"known": 1}[name]
+
+PARTS, STRANGE = Parts(), Strange()
+USER, CHAIN = collections.UserDict(a=1), collections.ChainMap({"a": 1})
+WEAK = weakref.ref(PARTS)
+
+def parts(x):
+    PARTS.both = PARTS.x
+    return PARTS() + PARTS.part + PARTS.once + Order._A.value
+
+def user(x):
+    return USER["a"] + CHAIN["a"]
+
+def weak(x):
+    return WEAK().k
+
+def strange(x):
+    return STRANGE.known
 """
 
 
@@ -126,6 +189,14 @@ def number(x):
         ("row", "ROW[0] = 2"),
         ("row", "ROW.held = 2"),
         ("number", "NUMBER.held = 2"),
+        ("parts", "vars(Parts)['x'].k = 2"),
+        ("parts", "Parts.both.fset.__code__ = (lambda self, value: None).__code__"),
+        ("parts", "Parts.once.func.__code__ = (lambda self: 2).__code__"),
+        ("parts", "Described.__get__ = lambda self, owner, kind=None: 2"),
+        ("user", "USER['a'] = 2"),
+        ("user", "CHAIN['a'] = 2"),
+        ("weak", "PARTS.k = 2"),
+        ("strange", "Strange.__getattr__ = lambda self, name: 2"),
     ],
 )
 @pytest.mark.parametrize("checked", [0, 2])
@@ -138,6 +209,29 @@ def test_whatever_a_name_leads_to_is_watched(name, change, checked):
     exec(change, vars(space))
     assert not found.unchanged()
     assert collect_dependencies(getattr(space, name)).digest != found.digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("_A = 2", "_A = 3"),
+        ("__k = 3", "__k = 4"),
+        ("value = 4", "value = 5"),
+        ("    _A = 2\n    __k = 3\n    value = 4", "    value = 4\n    __k = 3\n    _A = 2"),
+        ("Described(1)", "Described(2)"),
+        ("property(functools.partial(scaled, k=1))", "property(functools.partial(scaled, k=2))"),
+        ("partialmethod(scaled, 1)", "partialmethod(scaled, 2)"),
+        ("self.other = 1", "self.other = 2"),
+        ("def once(self):\n        return 1", "def once(self):\n        return 2"),
+        ("@both.setter", "@both.getter"),
+    ],
+)
+def test_whatever_a_class_consists_of_counts(old, new):
+    assert CHANGING.count(old) == 1
+    before = collect_dependencies(module(CHANGING).parts)
+    after = collect_dependencies(module(CHANGING.replace(old, new)).parts)
+    assert before.digest == collect_dependencies(module(CHANGING).parts).digest
+    assert before.digest != after.digest
 
 
 BY_TEXT = """
