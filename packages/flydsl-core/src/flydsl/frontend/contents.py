@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flydsl.diagnostics import is_framework_module
-from flydsl.frontend.eligible import is_user_module
+from flydsl.frontend.eligible import is_user_module, rewritable
 from flydsl.frontend.mangling import mangled
 
 __all__ = [
@@ -25,8 +25,8 @@ __all__ = [
     "SCALARS",
     "Content",
     "attributes_of",
-    "classes_in",
     "code_digest",
+    "code_in",
     "content_of",
     "enum_attributes",
     "hashed",
@@ -165,10 +165,11 @@ def _held(value: object, names: frozenset[str] | None, inner: tuple[int, ...]) -
     return _callable(value, names, inner) or _object(value, names, inner)
 
 
-def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
-    """Yield the user's classes of a value and of all that it holds, and those that it holds.
+def code_in(value: object, path: tuple[int, ...] = ()) -> Iterator[Any]:
+    """Yield the user's classes of a value and of all that it holds, and code that it holds.
 
-    The code of the first reads the values; what the others have is read from them.
+    The code of the first reads the values; the others, classes, functions and modules of the
+    user's, are read or called.
 
     Args:
         value: Anything.
@@ -188,14 +189,20 @@ def classes_in(value: object, path: tuple[int, ...] = ()) -> Iterator[type]:
         return
     elif isinstance(value, functools.partial):
         held = (value.func, value.args, value.keywords)
-    elif isinstance(value, (types.FunctionType, types.ModuleType)):
+    elif isinstance(value, types.FunctionType):
+        if rewritable(value):
+            yield value
+        return
+    elif isinstance(value, types.ModuleType):
+        if is_user_module(value.__name__):
+            yield value
         return
     if is_user_module(kind.__module__):
         yield kind
         held = (*held, *(attributes_of(value, None) or {}).values())
     inner = (*path, id(value))
     for item in held:
-        yield from classes_in(item, inner)
+        yield from code_in(item, inner)
 
 
 def _combined(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from flydsl.frontend.contents import classes_in, code_digest, content_of
+from flydsl.frontend.contents import code_digest, code_in, content_of
 from flydsl.frontend.scanning import Dependency, Scan
 from flydsl.frontend.watching import Check, FunctionState, Watch
 
@@ -195,7 +195,7 @@ def collect_classes(kinds: Iterable[type]) -> Dependencies:
 
 def classes_given(values: Iterable[object], structs: Iterable[type] = ()) -> tuple[type, ...]:
     """Return the user's classes of compile-time arguments and of all they hold, and `structs`."""
-    return (*classes_in(tuple(values)), *structs)
+    return (*code_in(tuple(values)), *structs)
 
 
 def value_identity(value: object) -> str | None:

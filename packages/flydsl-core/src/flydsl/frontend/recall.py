@@ -31,7 +31,7 @@ from flydsl.frontend.scanning import Scan
 
 __all__ = ["recall_classes", "recall_function"]
 
-_FORMAT = 4
+_FORMAT = 5
 _FEW = 20
 """Looking at so many places takes less time than reading a recipe."""
 _FAILURES = (Refused, LookupError, AttributeError, TypeError, ValueError, EOFError)
@@ -50,7 +50,11 @@ def recall_function(function: types.FunctionType) -> Dependencies:
 
 def recall_classes(kinds: Sequence[type]) -> Dependencies:
     """Return the code of classes and what it depends on; `Dependencies.entries` may be empty."""
-    names = tuple(name for kind in kinds for name in (kind.__module__, kind.__qualname__))
+    names = tuple(
+        str(getattr(kind, name, ""))
+        for kind in kinds
+        for name in ("__module__", "__qualname__", "__name__")
+    )
     found = _recalled(("classes", *names), kinds)
     if found is None:
         scan = Scan()

@@ -18,7 +18,7 @@ from flydsl.diagnostics import is_framework_module
 from flydsl.frontend import contents, scanning
 from flydsl.frontend.contents import (
     MEMOISED,
-    classes_in,
+    code_in,
     content_of,
     more_than_attributes,
 )
@@ -137,7 +137,7 @@ class Replay:
     def _classes(self, value: object) -> tuple[type, ...]:
         found = self._held.get(id(value))
         if found is None:
-            found = self._held[id(value)] = tuple(classes_in(value))
+            found = self._held[id(value)] = tuple(code_in(value))
             self._tokens.append(len(found))
         return found
 

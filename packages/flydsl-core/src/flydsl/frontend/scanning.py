@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 from flydsl.frontend.contents import (
     MEMOISED,
     Content,
-    classes_in,
     code_digest,
+    code_in,
     content_of,
     hashed,
 )
@@ -171,23 +171,23 @@ class Scan:
         self._place("/self", Place("fixed", instance, ""))
 
     def classes(self, kinds: Iterable[type]) -> None:
-        """Record the code of classes."""
+        """Record the code of classes, and of other code that arguments hold."""
         for number, kind in enumerate(kinds):
-            self._root_class(Place("root", None, number), kind)
+            self._held(Place("root", None, number), kind)
 
     def finish(self) -> None:
         """Look into the values that were found."""
         found, walked = -1, set[int]()
-        while found != len(self.names) + len(self._values):
-            # Modules and classes may hold more code, which names more of them.
-            found = len(self.names) + len(self._values)
+        while found != len(self.names) + len(self.steps):
+            # Modules and classes may hold more code and modules, which name more of them.
+            found = len(self.names) + len(self.steps)
             for path, module in list(self._modules):
                 self._members(path, module)
             for _, _, value in list(self._values):
                 if id(value) not in walked:
                     walked.add(id(value))
-                    for number, kind in enumerate(classes_in(value)):
-                        self._root_class(Place("held", value, number), kind)
+                    for number, code in enumerate(code_in(value)):
+                        self._held(Place("held", value, number), code)
         names = frozenset(self.names)
         contents: dict[int, Content] = {}
         for path, place, value in self._values:
@@ -224,8 +224,8 @@ class Scan:
             content += held.digest
             if held.mutable:
                 self.checks.append(Check(Place("attribute", function, part), value, held.digest))
-            for index, kind in enumerate(classes_in(value)):
-                self._root_class(Place("held", value, index), kind)
+            for index, code_held in enumerate(code_in(value)):
+                self._held(Place("held", value, index), code_held)
         self.entries[path] = Dependency(path, "function", content)
         home: object = function.__module__
         # Where a module has no name, another process does not find it.
@@ -293,6 +293,15 @@ class Scan:
         elif isinstance(value, types.ModuleType) and is_user_module(value.__name__):
             self._modules.append((path, value))
         return True
+
+    def _held(self, place: Place, code: Any) -> None:
+        """Record a class, function or module that a value holds."""
+        if isinstance(code, type):
+            self._root_class(place, code)
+        elif isinstance(code, types.ModuleType):
+            self._code(f"/held:{code.__name__}", place, code)
+        elif id(code) not in self._seen:
+            self._code(f"/held:{code.__module__}.{code.__qualname__}", place, code)
 
     def _root_class(self, place: Place, kind: type) -> None:
         self.steps.append(Step(place, kind, "named"))

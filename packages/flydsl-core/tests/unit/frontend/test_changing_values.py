@@ -99,7 +99,7 @@ def local(x):
 def objects(x):
     return NESTED[1][0]
 
-def default(x):
+def factory(x):
     return DEFAULTS[3]
 
 def derived(x):
@@ -173,6 +173,27 @@ def weak(x):
 
 def strange(x):
     return STRANGE.known
+
+import types
+inner, deep = types.ModuleType("user_inner"), types.ModuleType("user_deep")
+inner.deep, deep.SCALE = deep, 1
+exec("FACTOR = 1\\ndef called(x):\\n    return x * FACTOR", vars(deep))
+outer = types.ModuleType("user_outer")
+outer.inner = inner
+TABLE, HOLDER = {"deep": deep, "called": deep.called}, Parts()
+HOLDER.held = deep.called
+
+def modules(x):
+    return outer.inner.deep.SCALE
+
+def default(x, module=deep):
+    return module.SCALE
+
+def table(x):
+    return TABLE["deep"].SCALE + TABLE["called"](x)
+
+def holder(x):
+    return HOLDER.held(x)
 """
 
 
@@ -184,7 +205,7 @@ def strange(x):
         ("variable", "VARIABLE.set(2)"),
         ("local", "LOCAL.held = 2"),
         ("objects", "NESTED[1][0] = 3"),
-        ("default", "DEFAULTS.default_factory = int"),
+        ("factory", "DEFAULTS.default_factory = int"),
         ("derived", "QUEUE[0] = 2"),
         ("row", "ROW[0] = 2"),
         ("row", "ROW.held = 2"),
@@ -196,6 +217,11 @@ def strange(x):
         ("user", "USER['a'] = 2"),
         ("user", "CHAIN['a'] = 2"),
         ("weak", "PARTS.k = 2"),
+        ("modules", "deep.SCALE = 2"),
+        ("default", "deep.SCALE = 2"),
+        ("table", "deep.SCALE = 2"),
+        ("table", "deep.FACTOR = 2"),
+        ("holder", "deep.FACTOR = 2"),
         ("strange", "Strange.__getattr__ = lambda self, name: 2"),
     ],
 )
