@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
@@ -89,4 +90,17 @@ def is_user_module(module: str) -> bool:
     if is_framework_module(module):
         return False
     top = module.partition(".")[0]
-    return module == "__main__" or (top not in sys.stdlib_module_names and top not in _FOREIGN)
+    if module == "__main__" or top in _FOREIGN:
+        return module == "__main__"
+    return top not in sys.stdlib_module_names or _hides_python(top)
+
+
+def _hides_python(top: str) -> bool:
+    """Return whether a module that is called as one of Python's is another one, from elsewhere."""
+    found = sys.modules.get(top)
+    spec = getattr(found, "__spec__", None)
+    file = getattr(spec, "origin", None) or getattr(found, "__file__", None)
+    if file in (None, "built-in", "frozen"):
+        return False
+    # Packages that are installed beside Python's own are no program either.
+    return not os.path.abspath(str(file)).startswith(os.path.dirname(os.__file__) + os.sep)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import types
 
 import pytest
@@ -365,3 +367,25 @@ def test_another_class_of_the_same_name_is_noticed(name, checked):
         assert found.unchanged()
     space.held.__class__ = module(OBJECT.replace("x * 2", "x * 3")).Held
     assert not found.unchanged()
+
+
+def test_a_module_that_is_called_as_one_of_pythons_is_the_users(tmp_path):
+    """`code`, `profile` and `test` are names that users give to their files."""
+    program = """
+import sys
+import profile
+from flydsl.frontend import collect_dependencies
+before = collect_dependencies(profile.scaled)
+profile.FACTOR = 3
+print(before.unchanged(), collect_dependencies(profile.scaled).digest == before.digest)
+import code
+from flydsl.frontend.eligible import is_user_module
+print(is_user_module("profile"), is_user_module("code"))
+"""
+    (tmp_path / "profile.py").write_text("FACTOR = 2\ndef scaled(x):\n    return x * FACTOR\n")
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{program}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    own, python = done.stdout.splitlines()
+    assert (own, python) == ("False False", "True False")
