@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 
-__all__ = ["Config", "check_configs", "check_pruning"]
+__all__ = ["Config", "check_configs", "check_pruning", "check_reference"]
 
 _PRUNING = ("early_config_prune", "perf_model", "top_k")
 
@@ -118,3 +119,29 @@ def check_pruning(prune: Mapping[str, Any]) -> None:
             value=top,
             allowed="1 or more",
         )
+
+
+def check_reference(launcher: str, function: object) -> None:
+    """Refuse a reference that cannot be called with one mapping.
+
+    Args:
+        launcher: Name of the launcher that it belongs to.
+        function: The reference.
+    """
+    if callable(function):
+        try:
+            inspect.signature(function).bind({})
+        except ValueError:  # it does not tell its parameters
+            return
+        except TypeError:
+            pass
+        else:
+            return
+    raise UserTypeError(
+        f"the reference of {launcher} is called with one argument: a mapping from the names of the "
+        "call's arguments to their values",
+        code="FLY-U478",
+        value=function,
+        allowed="a function that can be called with one positional argument",
+        hint='write def reference(arguments): and take arguments["X"] for a parameter X',
+    )

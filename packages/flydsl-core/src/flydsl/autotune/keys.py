@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Collection, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flydsl.autotune.memory import shape_of, tensors_in
 from flydsl.compiler.arguments.tensors import MAX_ALIGNMENT, library_of
 from flydsl.frontend.contents import content_of
+from flydsl.frontend.dependencies import collect_dependencies
 from flydsl.plugins.manager import plugin_manager
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from flydsl.frontend import JitFunction
     from flydsl.plugins.payloads import ArgSpec
 
-__all__ = ["call_key", "key_of", "provenance_of"]
+__all__ = ["call_key", "key_of", "provenance_of", "reference_identity"]
 
 _PLAIN = frozenset((int, bool, float, str, type(None)))
 
@@ -86,8 +88,31 @@ def _text(key: Hashable) -> str:
     return str(key)
 
 
-def provenance_of(launcher: JitFunction, call: Call) -> dict[str, str]:
-    """Return where a result comes from: device, versions, and a hash of the program."""
+def reference_identity(reference: object) -> str | None:
+    """Return text that is equal in every process for references that compute the same.
+
+    Functions and methods count with all they depend on. Empty where there is no reference; None
+    for one that cannot be compared in another process.
+    """
+    if reference is None:
+        return ""
+    function, instance = reference, None
+    if isinstance(reference, types.MethodType):
+        function, instance = reference.__func__, reference.__self__
+    if not isinstance(function, types.FunctionType):
+        return None
+    dependencies = collect_dependencies(function, instance)
+    return dependencies.digest if dependencies.portable else None
+
+
+def provenance_of(launcher: JitFunction, call: Call, reference: str) -> dict[str, str]:
+    """Return where a result comes from: device, versions, and hashes of program and reference.
+
+    Args:
+        launcher: The launcher.
+        call: The call, resolved for one of the candidates.
+        reference: The `reference_identity`; empty if there is none.
+    """
     versions = {
         record.distribution: record.version
         for record in plugin_manager().records
@@ -98,5 +123,6 @@ def provenance_of(launcher: JitFunction, call: Call) -> dict[str, str]:
         "target": call.target.name,
         "device": _device(call),
         "program": dependencies.digest if dependencies.portable else "",
+        "reference": reference,
         **versions,
     }

@@ -123,10 +123,12 @@ def fetch(folder: Path, name: str, key: str) -> Result | None:
     return result if result.provenance.get("key") == key else None
 
 
-def store(folder: Path, name: str, key: str, result: Result) -> Result:
-    """Write a result; return it with its date and key."""
+def store(folder: Path | None, name: str, key: str, result: Result) -> Result:
+    """Write a result, if there is a folder for it; return it with its date and key."""
     provenance = {**result.provenance, "key": key, "date": time.strftime("%Y-%m-%d")}
     dated = Result(result.best, result.trials, provenance)
+    if folder is None:
+        return dated
     path = _path(folder, name, key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flydsl.autotune.configs import Config, check_configs, check_pruning
-from flydsl.autotune.keys import call_key, key_of, provenance_of
+from flydsl.autotune.configs import Config, check_configs, check_pruning, check_reference
+from flydsl.autotune.keys import call_key, key_of, provenance_of, reference_identity
 from flydsl.autotune.memory import Snapshot, clear, tensors_in
 from flydsl.autotune.results import Result, fetch, results_folder, store
 from flydsl.autotune.searching import Candidate, Check, Measure, Rules, search
@@ -159,12 +159,22 @@ class Autotuned:
         """Decorate a function that computes what candidates have to agree with.
 
         Args:
-            function: Takes the arguments of a call by name, and writes results to their tensors.
+            function: Called with one mapping, of the arguments of a call by name; writes results
+                to their tensors.
 
         Returns:
             `function`. Without one, candidates have to agree with the first that runs.
+
+        Raises:
+            UserTypeError: `function` cannot be called so.
         """
-        self._reference = function
+        with at_user_line():
+            check_reference(self.launcher.name, function)
+        with self._lock:
+            self._reference = function
+            # They were found without it.
+            self.results.clear()
+            self._seen.clear()
         return function
 
     @property
@@ -191,7 +201,8 @@ class Autotuned:
         given = self._given(arguments, {})
         call = self._call(result.best, given)
         key = self._key(given, call)
-        dated = self._store(result, call, key)
+        identity = reference_identity(self._reference)
+        dated = self._store(result, call, key, identity)
         if folder is not None:
             store(folder, self.launcher.name, key, dated)
         self.results[key] = dated
@@ -258,7 +269,9 @@ class Autotuned:
             return found
         # Of several threads that need the same, one searches.
         with self._lock:
-            found = _among(candidates, self.results.get(key) or self._kept(call, key))
+            # Before it runs: it may change what it depends on.
+            identity = reference_identity(self._reference)
+            found = _among(candidates, self.results.get(key) or self._kept(call, key, identity))
             if found is not None:
                 return found
             default = self._options["default"]
@@ -266,33 +279,37 @@ class Autotuned:
                 chosen: Config = default(given)
                 check_configs([chosen])
                 return chosen
-            self.results[key] = result = self._search(candidates, given, call, key)
+            result = self._store(self._search(candidates, given, call), call, key, identity)
+            self.results[key] = result
             best = _among(candidates, result)
             assert best is not None
             return best
 
-    def _kept(self, call: Call, key: str) -> Result | None:
-        """Return a result from disk: of this program and these versions, or a shipped one."""
+    def _kept(self, call: Call, key: str, identity: str | None) -> Result | None:
+        """Return a result from disk: of this program and these versions, or a shipped one.
+
+        Args:
+            call: The call.
+            key: Its key.
+            identity: The reference's; None finds shipped results only.
+        """
         if settings.AUTOTUNE.get():
             return None
         name, shipped = self.launcher.name, self._options["artifact"]
-        own = fetch(results_folder(), name, key)
-        now = provenance_of(self.launcher, call)
+        own = None if identity is None else fetch(results_folder(), name, key)
+        now = provenance_of(self.launcher, call, identity or "")
         if own is None or any(own.provenance.get(k) != v for k, v in now.items()):
             own = None if shipped is None else fetch(Path(shipped), name, key)
         if own is not None:
             self.results[key] = own
         return own
 
-    def _search(
-        self, candidates: list[Config], given: dict[str, Any], call: Call, key: str
-    ) -> Result:
+    def _search(self, candidates: list[Config], given: dict[str, Any], call: Call) -> Result:
         measure = self._measure(call)
         rules = self._rules(candidates, given)
-        result = search(
+        return search(
             candidates, lambda config: self._prepared(config, given), given, measure, rules
         )
-        return self._store(result, call, key)
 
     def _rules(self, candidates: Sequence[Config], given: Mapping[str, Any]) -> Rules:
         written: frozenset[str] | None = None
@@ -336,9 +353,12 @@ class Autotuned:
         hints = config.compiler_opts() or None
         return CompiledFunction(self._driver, self.launcher, self._call(config, given), hints)
 
-    def _store(self, result: Result, call: Call, key: str) -> Result:
-        dated = Result(result.best, result.trials, provenance_of(self.launcher, call))
-        return store(results_folder(), self.launcher.name, key, dated)
+    def _store(self, result: Result, call: Call, key: str, identity: str | None) -> Result:
+        """Keep a result on disk, unless its reference cannot be compared later; return it dated."""
+        origin = provenance_of(self.launcher, call, identity or "")
+        dated = Result(result.best, result.trials, origin)
+        folder = None if identity is None else results_folder()
+        return store(folder, self.launcher.name, key, dated)
 
     def _runner(
         self,
@@ -413,10 +433,10 @@ def autotune(
     """Choose among configurations of a launcher; put this above ``@flyc.jit``.
 
     The order: what this process found; unless ``FLYDSL_AUTOTUNE=1`` asks for a search, what was
-    kept on disk for the same program, versions, target, device and kinds of arguments, the shipped
-    table, and `default`; a search. In a search every candidate is compiled (one that spills is left
-    out if another does not), run once and compared with the reference or the first one that ran,
-    and only then measured. Tensors hold afterwards what they held before.
+    kept on disk for the same program, reference, versions, target, device and kinds of arguments,
+    the shipped table, and `default`; a search. In a search every candidate is compiled (one that
+    spills is left out if another does not), run once and compared with the reference or the first
+    one that ran, and only then measured. Tensors hold afterwards what they held before.
 
     Args:
         configs: The candidates, or a function of the arguments by name that returns them.

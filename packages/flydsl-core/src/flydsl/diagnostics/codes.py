@@ -206,6 +206,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-U476": "autotune is given the name of a parameter that the launcher does not have, or "
         "a way of pruning that does not exist",
         "FLY-U477": "the measurement of a tuned launcher is no cost",
+        "FLY-U478": "the reference of a tuned launcher cannot be called with one mapping",
         "FLY-T475": "the Dask scheduler for tuning cannot be used",
         "FLY-U480": "a parameter of a compiled launcher cannot be described outside its program",
         "FLY-U481": "a file is no compiled launcher of this version",

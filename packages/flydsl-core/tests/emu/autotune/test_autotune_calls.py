@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from flydsl.autotune.memory import Snapshot
 from flydsl.autotune.workers import alone_on
 from flydsl.cli import main
 from flydsl.diagnostics import FlyDSLWarning
-from flydsl.errors import UserError
+from flydsl.errors import UserError, UserTypeError
 
 torch = pytest.importorskip("torch")
 
@@ -205,6 +206,73 @@ def test_a_reference_decides_instead_of_the_first_candidate():
         tried(x, y, 100)
     np.testing.assert_array_equal(y, 2 * x)
     assert reasons(tried)[1] == ""
+
+
+def test_kept_results_hold_for_their_reference():
+    class Adding:
+        def __call__(self, arguments):
+            arguments["Y"][:] = 2 * arguments["X"]
+
+    def multiplying(factor):
+        def reference(arguments):
+            arguments["Y"][:] = factor * arguments["X"]
+
+        return reference
+
+    def edited(arguments):
+        arguments["Y"][:] = arguments["X"] + arguments["X"]
+
+    def searches(reference, modes=("tail", "right")):
+        runs = []
+        tried = trying(*modes, do_bench=lambda run: (run(), runs.append(1), float(len(runs)))[2])
+        if reference is not None:
+            assert tried.reference(reference) is reference
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FlyDSLWarning)
+            return tried.resolve_config(x, y, 100).values["mode"], len(runs)
+
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    assert searches(None) == ("tail", 1)
+    assert searches(None) == ("tail", 0)
+    assert searches(multiplying(2)) == ("right", 1)
+    assert searches(multiplying(2)) == ("right", 0)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"none of the configurations runs.*FLY-U472"):
+            searches(multiplying(3))
+    assert searches(edited) == ("right", 1)
+    assert searches(edited) == ("right", 0)
+    # What another process cannot compare is kept for this one only, and takes nothing else's place.
+    for _ in range(2):
+        assert searches(Adding()) == ("right", 1)
+    assert searches(edited) == ("right", 0)
+
+
+def test_a_reference_given_later_counts_for_calls_seen_already():
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    tried = trying("tail", "right", do_bench=lambda run: (run(), 1.0)[1])
+    with pytest.warns(FlyDSLWarning, match="other results than the first one"):
+        tried(x, y, 100)
+    assert y[99] == 0
+
+    @tried.reference
+    def reference(arguments):
+        arguments["Y"][:] = 2 * arguments["X"]
+
+    with pytest.warns(FlyDSLWarning, match="other results than the reference"):
+        tried(x, y, 100)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_a_reference_is_called_with_one_mapping():
+    tried = trying("right")
+    for wrong in (lambda _x, _n: None, lambda: None, lambda *, _x: None, "reference", None):
+        with pytest.raises(UserTypeError, match="called with one argument: a mapping") as caught:
+            tried.reference(wrong)
+        assert caught.value.code == "FLY-U478"
+        assert "def reference(arguments)" in caught.value.hint
+        assert not tried.has_reference
+    for right in (lambda _, _more=1: None, lambda *_: None, dict):
+        assert tried.reference(right) is right
 
 
 def test_hooks_run_for_results_from_disk_too():
