@@ -30,7 +30,7 @@ class CompiledFunction:
 
     Calling it takes arguments as the launcher does, and is fastest with positional ones. It does
     not look for changes of the program. In the place of a compile-time parameter it takes the value
-    that was compiled in, or anything that is no value of the parameter, such as None.
+    that was compiled in, or None where that is no value of the parameter.
     """
 
     def __init__(

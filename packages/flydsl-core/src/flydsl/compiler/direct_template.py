@@ -132,8 +132,7 @@ def make_template(
         implicit_stream: Append the current stream to the argument block.
         check_static: Compare compile-time values too. Where equal values of one type are the same
             only the type is compared: whoever found the closure has looked it up by equal values.
-            Otherwise what is no value of the parameter is taken too: it stands for the one that was
-            compiled in.
+            Otherwise the value is compared, and None may stand for the one that was compiled in.
     """
     layout = argument_format(specs, implicit_stream)
     if struct.calcsize(layout) > BLOCK_BYTES:

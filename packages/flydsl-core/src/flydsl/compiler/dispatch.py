@@ -86,8 +86,8 @@ def make_closure(
         names: ``stub``, ``context`` (its address), ``failure`` (takes a non-zero result, returns
             the exception behind it) and ``current_stream``; anything else here is only kept alive.
         implicit_stream: Append the current stream to the argument block.
-        check_static: Compare compile-time values; otherwise what is no value of the parameter is
-            accepted in their place.
+        check_static: Compare compile-time values as the guards say; otherwise take what the
+            specification's ``accepts`` does, which may be None in the value's place.
     """
     namespace: dict[str, object] = dict(names)
     guards: list[str] = []

@@ -89,6 +89,72 @@ def test_a_compiled_function_takes_the_value_that_it_was_compiled_for():
 
 
 @flyc.kernel
+def add_kernel(out: fx.Tensor, k: fx.Constexpr):
+    out[fx.thread_idx.x] = out[fx.thread_idx.x] + k
+
+
+@flyc.jit
+def add_int(out: fx.Tensor, k: fx.Constexpr[int]):
+    add_kernel(out, k).launch(grid=1, block=64)
+
+
+@flyc.jit
+def add_any(out: fx.Tensor, k: fx.Constexpr):
+    add_kernel(out, k).launch(grid=1, block=64)
+
+
+@pytest.mark.parametrize("launcher", [add_int, add_any])
+@pytest.mark.parametrize("known", [1, 3])
+def test_compiled_and_loaded_functions_refuse_what_is_no_value_of_the_parameter(
+    launcher, known, tmp_path
+):
+    out = np.zeros(64, np.float32)
+    compiled = flyc.compile(launcher, out, known)
+    compiled.save(tmp_path / "add.fly")
+    loaded = flyc.load(tmp_path / "add.fly")
+    others = (known + 0.5, float(known), str(known), True, [known], (known,), known + 1)
+    for function in (compiled, loaded):
+        # Before there are closures, and through them.
+        for _ in range(2):
+            for other in (*others, np.int64(known + 1), np.float64(known)):
+                with pytest.raises(UserValueError, match=r"another 'k'.*FLY-U424"):
+                    function(out, other)
+            assert not out.any()
+            function(out, known)
+            assert (out == known).all()
+            if launcher is add_int:
+                function(out, np.int64(known))
+                function(out, None)
+                assert (out == 3 * known).all()
+            out[:] = 0
+
+
+class Sized:
+    """Its text is that of a number."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __repr__(self):
+        return str(self.size)
+
+    def __radd__(self, other):
+        return other + self.size
+
+
+def test_an_object_whose_text_is_that_of_a_number_can_be_loaded_for(tmp_path):
+    out, value = np.zeros(64, np.float32), Sized(5)
+    flyc.compile(add_any, out, value).save(tmp_path / "add.fly")
+    loaded = flyc.load(tmp_path / "add.fly")
+    loaded(out, value)
+    loaded(out, Sized(5))
+    assert (out == 10).all()
+    for other in (Sized(6), 5.0, "5"):
+        with pytest.raises(UserValueError, match="FLY-U424"):
+            loaded(out, other)
+
+
+@flyc.kernel
 def count_kernel(out: fx.Tensor, c: fx.Constexpr):
     taken = c.take()
     if fx.thread_idx.x == 0:

@@ -255,6 +255,7 @@ def _static(parameter: Parameter, value: object) -> ArgSpec:
     import ast
 
     from flydsl.compiler.arguments.compile_time import static_key
+    from flydsl.expr.annotations import python_integer
 
     known, literal = value, False
     with contextlib.suppress(ValueError, SyntaxError):
@@ -266,7 +267,12 @@ def _static(parameter: Parameter, value: object) -> ArgSpec:
         if not literal:
             # Only the text is left of it.
             return other is None or repr(other) == parameter.static
-        # Of another type, it only keeps the place.
-        return type(other) is not type(known) or static_key(other) == static_key(known)
+        if type(known) is int:
+            other = python_integer(other)
+        if type(other) is type(known):
+            return static_key(other) == static_key(known)
+        # The text may also be that of an object of the user's.
+        text = type(other).__module__ != "builtins" and repr(other) == parameter.static
+        return other is None or text
 
     return ArgSpec(parameter.key, "", names={"static": known, "accepts": accepts}, static=known)

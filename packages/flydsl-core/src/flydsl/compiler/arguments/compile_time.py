@@ -179,12 +179,13 @@ def describe_static(name: str, value: object, annotation: object) -> ArgSpec:
     def accepts(other: object) -> bool:
         """Whether a function compiled for the value may be called with another one.
 
-        With an equal one, and with what is no value of the parameter: that only keeps its place.
+        With the same one, and with None where that is no value of the parameter: it only keeps
+        the place.
         """
         try:
             return describe_static(name, other, annotation).key == ("static", key)
         except UserTypeError:
-            return True
+            return other is None
 
     return _specification(given, value, key, accepts)
 
