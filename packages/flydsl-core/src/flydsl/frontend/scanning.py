@@ -224,7 +224,10 @@ class Scan:
             content += held.digest
             if held.mutable:
                 self.checks.append(Check(Place("attribute", function, part), value, held.digest))
-            for index, code_held in enumerate(code_in(value)):
+            inside = list(code_in(value))
+            if inside:
+                self.steps.append(Step(Place("part", function, part), value, "member"))
+            for index, code_held in enumerate(inside):
                 self._held(Place("held", value, index), code_held)
         self.entries[path] = Dependency(path, "function", content)
         home: object = function.__module__

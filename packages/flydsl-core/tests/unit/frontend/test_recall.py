@@ -114,7 +114,10 @@ def kernel(A: fx.Tensor):
 def unused(x):
     return x
 
-def root(x, options=(1, 2.0, "three"), *, last=[1]):
+def picked(x):
+    return x + SCALE
+
+def root(x, options=(1, 2.0, "three"), pick=picked, *, last=[1], kind=Plan):
     total = [memoised(y) for y in TABLE] + halved(x) + bound() + len(TYPES) + math.floor(RATIO)
     total += recall_library.FACTOR + recall_library.NESTED["a"] + PLAN.grid(x) + Plan.fixed(x)
     total += PLANS["a"][0].row.width + ARRAY[0] + QUEUE[0] + OBJECTS[1][0] + DEFAULTS["a"]
@@ -180,6 +183,7 @@ EDITS = {
     "replaced part": lambda p: setattr(p, "halved", functools.partial(p.assist, by=0.25)),
     "defaults": lambda p: setattr(p.root, "__defaults__", ((1, 2.5, "three"),)),
     "type of a default": lambda p: setattr(p.root, "__defaults__", ((True, 2.0, "three"),)),
+    "code of a default": lambda p: set_code(p.picked),
     "no defaults": lambda p: setattr(p.root, "__defaults__", None),
     "keyword default": lambda p: p.root.__kwdefaults__["last"].append(2),
     "keyword defaults": lambda p: setattr(p.root, "__kwdefaults__", {"last": 1}),
