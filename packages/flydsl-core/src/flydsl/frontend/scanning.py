@@ -114,6 +114,8 @@ def _counts(kind: type, name: str, member: Any) -> bool:
     """Return whether a member of a class counts by what it holds."""
     if isinstance(member, _SLOTS):
         return False
+    if isinstance(member, types.FunctionType) and name.startswith("__"):
+        return False  # of a library: what `dataclasses` makes follows from the fields
     if issubclass(kind, enum.Enum):
         # What an enumeration keeps of itself has such a name.
         return not (name.startswith("_") and name.endswith("_"))
