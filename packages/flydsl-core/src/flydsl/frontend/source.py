@@ -9,12 +9,12 @@ import linecache
 import operator
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType
 
 from flydsl.errors import SourceLocation, UserRuntimeError
-from flydsl.frontend.lambdas import LAMBDA, holds_code, lambda_definition
+from flydsl.frontend.contents import code_digest
+from flydsl.frontend.lambdas import LAMBDA, lambda_definition
 
 __all__ = ["NO_SOURCE", "function_tree", "location_of", "node_location"]
 
@@ -76,15 +76,17 @@ def _lines(function: FunctionType) -> list[str]:
     code = function.__code__
     for _ in range(2):
         lines = linecache.getlines(code.co_filename, function.__globals__)
-        if not _written_later(code.co_filename):
+        if not _imported(function) or not _written_later(code.co_filename):
             return lines
         # Who compiles text himself hands his own features on.
         features = code.co_flags & _FEATURES
-        with suppress(SyntaxError, ValueError, RecursionError):
+        try:
             text = "".join(lines)
             now = compile(text, code.co_filename, "exec", flags=features, dont_inherit=True)
-            if holds_code(now, code):
-                return lines
+        except (SyntaxError, ValueError, RecursionError):
+            return lines  # no module, but parts of a document or a notebook
+        if _holds_like(now, code):
+            return lines
         # Imported anew, perhaps, since its lines were read.
         linecache.checkcache(code.co_filename)
     raise _unavailable(
@@ -92,6 +94,24 @@ def _lines(function: FunctionType) -> list[str]:
         "its file changed after import",
         "start the program again, or import the module again: what runs is what was imported",
     )
+
+
+def _imported(function: FunctionType) -> bool:
+    """Return whether a function is of a module or the program, and of no text run in pieces."""
+    space, file = function.__globals__, function.__code__.co_filename
+    spec = space.get("__spec__")
+    program = space.get("__name__") == "__main__" and space.get("__file__") == file
+    return program or getattr(spec, "origin", None) == file
+
+
+def _holds_like(outer: CodeType, code: CodeType) -> bool:
+    """Return whether code has one inside that begins on the same line and does the same."""
+    inner = [part for part in outer.co_consts if isinstance(part, CodeType)]
+    return any(
+        (part.co_name, part.co_firstlineno) == (code.co_name, code.co_firstlineno)
+        and code_digest(part) == code_digest(code)
+        for part in inner
+    ) or any(_holds_like(part, code) for part in inner)
 
 
 def _written_later(file: str) -> bool:
