@@ -10,7 +10,6 @@ and write it with `keep`.
 from flydsl.caching.disk import DiskCache, Entry, disk_cache
 from flydsl.caching.fingerprint import (
     SourcesState,
-    compiler_changed,
     compiler_fingerprint,
     keep,
     loaded_folders,
@@ -23,7 +22,6 @@ __all__ = [
     "DiskCache",
     "Entry",
     "SourcesState",
-    "compiler_changed",
     "compiler_fingerprint",
     "disk_cache",
     "keep",

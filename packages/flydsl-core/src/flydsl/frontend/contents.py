@@ -12,7 +12,7 @@ import itertools
 import threading
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from flydsl.diagnostics import is_framework_module
@@ -30,6 +30,7 @@ __all__ = [
     "content_of",
     "enum_attributes",
     "hashed",
+    "in_order",
     "more_than_attributes",
     "same_scalar",
     "slots_of",
@@ -50,7 +51,6 @@ CONTAINERS = (
     bytearray,
 )  # fmt: skip
 """What classes of the user's may be derived from that counts by more than its attributes."""
-_EXTENDED = tuple(kind for kind in CONTAINERS if kind is not enum.Enum)
 _WRITTEN_IN_PYTHON = frozenset(
     {
         collections.ChainMap, collections.UserDict, collections.UserList, collections.UserString,
@@ -131,13 +131,12 @@ def content_of(
     if len(path) >= _MAX_DEPTH or id(value) in path:
         return Content(hashed(type(value).__qualname__), len(path) < _MAX_DEPTH, True)
     held = _held(value, names, (*path, id(value)))
-    extended = isinstance(value, _EXTENDED) and not isinstance(value, enum.Enum)
+    extended = isinstance(value, CONTAINERS) and not isinstance(value, enum.Enum)
     if not extended or not is_user_module(type(value).__module__):
         return held
     # A class of the user's that is a container, and has attributes too.
-    more = sorted((attributes_of(value, names) or {}).items())
-    flat = [part for pair in more for part in pair]
-    extra = _combined(held.digest, flat, names, (*path, id(value)), mutable=bool(more))
+    more = in_order(attributes_of(value, names) or {})
+    extra = _combined(held.digest, more, names, (*path, id(value)), mutable=bool(more))
     return extra._replace(
         portable=held.portable and extra.portable, mutable=held.mutable or extra.mutable
     )
@@ -145,10 +144,9 @@ def content_of(
 
 def _held(value: object, names: frozenset[str] | None, inner: tuple[int, ...]) -> Content:
     if isinstance(value, enum.Enum):
-        more = enum_attributes(value, names)
-        flat = [value.value, *(part for pair in sorted(more.items()) for part in pair)]
+        more = in_order(enum_attributes(value, names))
         name = f"{type(value).__qualname__}.{value.name}"
-        return _combined(name, flat, names, inner, mutable=bool(more))
+        return _combined(name, [value.value, *more], names, inner, mutable=bool(more))
     if isinstance(value, SCALARS):
         return Content(hashed(_constant(value)), True, False)
     if isinstance(value, (tuple, list, collections.deque)):
@@ -300,8 +298,12 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
     attributes = attributes_of(value, None if whole else names) if known else None
     if attributes is None:
         return Content(hashed(name), False, False)
-    flat = [part for pair in sorted(attributes.items()) for part in pair]
-    return _combined(name, flat, names, path, mutable=True)
+    return _combined(name, in_order(attributes), names, path, mutable=True)
+
+
+def in_order(attributes: Mapping[str, Any]) -> list[Any]:
+    """Return names and values of attributes, one after another, ordered by name."""
+    return [part for pair in sorted(attributes.items()) for part in pair]
 
 
 def enum_attributes(value: enum.Enum, names: frozenset[str] | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType, ModuleType
 
 from flydsl.diagnostics import is_framework_module
 
-__all__ = ["RUNTIME", "is_user_module", "reads_outside", "rewritable"]
+__all__ = ["RUNTIME", "is_user_module", "nested_codes", "reads_outside", "rewritable"]
 
 RUNTIME = "_fly_rt"
 """Name by which rewritten code refers to `flydsl.frontend.runtime`."""
@@ -36,7 +36,7 @@ def reads_outside(function: FunctionType, names: Set[str]) -> bool:
         names: Global names and attributes in its code and in that of its inner functions.
     """
     found = names & _OUTSIDE
-    codes = tuple(_codes(function.__code__))
+    codes = tuple(nested_codes(function.__code__))
     if found - {"getattr"} or any(map(_imports_others, codes)):
         return True
     # Patterns of classes read attributes that a class names, not the code.
@@ -45,11 +45,12 @@ def reads_outside(function: FunctionType, names: Set[str]) -> bool:
     return bool(found) and any(_asks_others(code, function.__globals__) for code in codes)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield code, and that of all functions, classes and comprehensions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from nested_codes(constant)
 
 
 def _imports_others(code: CodeType) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from types import CodeType
 
+from flydsl.frontend.eligible import nested_codes
 from flydsl.frontend.syntax import define
 
-__all__ = ["LAMBDA", "holds_code", "lambda_definition"]
+__all__ = ["LAMBDA", "lambda_definition"]
 
 LAMBDA = "<lambda>"
 """Name of the code of every lambda."""
@@ -30,7 +31,7 @@ def lambda_definition(code: CodeType, lines: list[str]) -> ast.FunctionDef | Non
         compiled = compile(text, code.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    if not holds_code(compiled, code):
+    if code not in nested_codes(compiled):
         return None
     spans = [
         ((line, column), (end, end_column))
@@ -49,14 +50,6 @@ def lambda_definition(code: CodeType, lines: list[str]) -> ast.FunctionDef | Non
             if inside and (found is None or begin >= (found.body.lineno, found.body.col_offset)):
                 found = node
     return None if found is None or _yields(found) else _as_definition(found)
-
-
-def holds_code(outer: CodeType, code: CodeType) -> bool:
-    """Return whether code has another one inside, equal down to its positions."""
-    return any(
-        isinstance(inner, CodeType) and (inner == code or holds_code(inner, code))
-        for inner in outer.co_consts
-    )
 
 
 def _yields(node: ast.Lambda) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from flydsl.errors import UserError
 from flydsl.expr.numeric import Numeric
 from flydsl.expr.vector import Vector
-from flydsl.frontend.eligible import rewritable
+from flydsl.frontend.eligible import nested_codes, rewritable
 from flydsl.frontend.hidden import Hidden, watched
 from flydsl.frontend.missing import ABSENT, Missing
 from flydsl.frontend.records import is_record, record_made, record_slots, record_state
@@ -340,10 +340,8 @@ def _dict_changes(name: str, now: dict[Any, Any], saved: dict[Any, Any]) -> Iter
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
+    for part in nested_codes(code):
+        yield from part.co_names
 
 
 def _grew(name: str) -> UserError:

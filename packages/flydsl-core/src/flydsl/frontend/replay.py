@@ -194,7 +194,7 @@ class Replay:
             attributes = contents.attributes_of(value, self._names)
             if attributes is None:
                 raise Refused
-            inner = [part for pair in sorted(attributes.items()) for part in pair]
+            inner = contents.in_order(attributes)
         elif is_framework_module(kind.__module__) and not isinstance(value, contents.CONTAINERS):
             # Like `content_of`, without hashing each.
             shown = repr(value)

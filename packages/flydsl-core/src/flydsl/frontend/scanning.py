@@ -25,7 +25,7 @@ from flydsl.frontend.contents import (
     content_of,
     hashed,
 )
-from flydsl.frontend.eligible import is_user_module, reads_outside, rewritable
+from flydsl.frontend.eligible import is_user_module, nested_codes, reads_outside, rewritable
 from flydsl.frontend.watching import Check, FunctionState, Place
 
 __all__ = [
@@ -390,12 +390,8 @@ class Scan:
 
 def names_in(code: types.CodeType) -> frozenset[str]:
     """Return the global names and attributes in code and in that of its inner functions."""
-    names = frozenset(code.co_names).union(*map(names_in, _inner(code)))
+    names = frozenset[str]().union(*(part.co_names for part in nested_codes(code)))
     return names if names.isdisjoint(_BY_TEXT) else names.union(_texts(code))
-
-
-def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    return (part for part in code.co_consts if isinstance(part, types.CodeType))
 
 
 def _texts(code: types.CodeType | tuple[object, ...]) -> Iterator[str]:

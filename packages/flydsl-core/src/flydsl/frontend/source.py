@@ -14,6 +14,7 @@ from types import CodeType, FunctionType
 
 from flydsl.errors import SourceLocation, UserRuntimeError
 from flydsl.frontend.contents import code_digest
+from flydsl.frontend.eligible import nested_codes
 from flydsl.frontend.lambdas import LAMBDA, lambda_definition
 
 __all__ = ["NO_SOURCE", "function_tree", "location_of", "node_location"]
@@ -106,12 +107,11 @@ def _imported(function: FunctionType) -> bool:
 
 def _holds_like(outer: CodeType, code: CodeType) -> bool:
     """Return whether code has one inside that begins on the same line and does the same."""
-    inner = [part for part in outer.co_consts if isinstance(part, CodeType)]
     return any(
         (part.co_name, part.co_firstlineno) == (code.co_name, code.co_firstlineno)
         and code_digest(part) == code_digest(code)
-        for part in inner
-    ) or any(_holds_like(part, code) for part in inner)
+        for part in nested_codes(outer)
+    )
 
 
 def _written_later(file: str) -> bool:
@@ -147,14 +147,8 @@ def _unavailable(
 
 def _last_line(code: CodeType) -> int:
     """Return the last source line that any instruction of `code` or a nested code came from."""
-    last = code.co_firstlineno
-    for _, end, _, _ in code.co_positions():
-        if end is not None and end > last:
-            last = end
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            last = max(last, _last_line(constant))
-    return last
+    positions = (place for part in nested_codes(code) for place in part.co_positions())
+    return max([code.co_firstlineno, *(end for _, end, _, _ in positions if end is not None)])
 
 
 def _block_end(lines: list[str], first: int) -> int:

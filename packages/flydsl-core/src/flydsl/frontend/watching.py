@@ -141,11 +141,11 @@ class _Inside:
 
     def __init__(self, value: object, content: str, names: frozenset[str] | None) -> None:
         self._value, self._content, self._names = value, content, names
-        self._kinds: list[tuple[object, type]] = [(value, type(value))]
+        self._kinds: list[tuple[object, type]] = []
         self._parts: list[tuple[Callable[..., Any], object, tuple[object, ...]]] | None = None
 
     def holds(self) -> bool:
-        # Another class may have the same name, and other methods.
+        # Another class may have the same name. That of the value itself is another check.
         for owner, kind in self._kinds:
             if type(owner) is not kind:
                 return False
@@ -160,7 +160,7 @@ class _Inside:
         if content_of(value, names).digest != self._content:
             return False
         parts: list[tuple[Callable[..., Any], object]] = []
-        self._kinds = [(value, type(value))]
+        self._kinds = []
         looked = _parts(value, names, (parts, self._kinds), 0)
         # Where not all parts can be looked at, the content is hashed every time.
         self._parts = [(read, owner, read(owner)) for read, owner in parts] if looked else None
