@@ -11,6 +11,7 @@ from flydsl.autotune.comparing import different_everywhere
 from flydsl.compiler.arguments import TensorArgument
 from flydsl.compiler.arguments.foreign import is_foreign, view_of
 from flydsl.compiler.arguments.tensors import library_of
+from flydsl.compiler.axes import repeats_elements
 from flydsl.errors import UserTypeError
 from flydsl.expr.structs import Struct
 
@@ -113,16 +114,10 @@ def _distinct(tensor: Any) -> Any:
     """Return a view of a torch tensor that has each element in memory once."""
     torch = sys.modules["torch"]
     extents, strides = tuple(tensor.shape), tuple(tensor.stride())
-    if 0 in extents:
+    if 0 in extents or not repeats_elements(extents, strides):
         return tensor
-    order = sorted((s, n) for n, s in zip(extents, strides, strict=True) if n > 1)
-    reach = 0
-    for stride, extent in order:
-        if stride <= reach:  # elements share memory
-            last = sum((n - 1) * s for s, n in order)
-            return torch.as_strided(tensor, (last + 1,), (1,))
-        reach += (extent - 1) * stride
-    return tensor
+    last = sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
+    return torch.as_strided(tensor, (last + 1,), (1,))
 
 
 def _bytes(name: str, value: Any) -> tuple[int, bytes]:

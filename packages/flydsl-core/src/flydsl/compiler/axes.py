@@ -1,10 +1,10 @@
-"""What of a tensor's address and strides decides how it is specialised."""
+"""What of a tensor's address and strides decides how it is specialised, and what may be done."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["MAX_ALIGNMENT", "alignment_of", "unit_axis"]
+__all__ = ["MAX_ALIGNMENT", "alignment_of", "repeats_elements", "unit_axis"]
 
 MAX_ALIGNMENT = 16
 """Bytes; the widest access that one lane makes."""
@@ -28,6 +28,20 @@ def unit_axis(shape: Sequence[int], strides: Sequence[int]) -> int:
     units = [axis for axis, stride in enumerate(strides) if stride == 1]
     real = [axis for axis in units if shape[axis] != 1]
     return (real or units or [-1])[-1]
+
+
+def repeats_elements(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether elements of a tensor that is not empty are the same memory.
+
+    Axes that interleave count as if they were.
+    """
+    reach = 0
+    axes = zip(strides, shape, strict=True)
+    for step, extent in sorted((abs(step), extent) for step, extent in axes if extent > 1):
+        if step <= reach:
+            return True
+        reach += (extent - 1) * step
+    return False
 
 
 def _row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:

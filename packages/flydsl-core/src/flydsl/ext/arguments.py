@@ -152,8 +152,10 @@ def _check_kind(array: Any, name: str) -> None:
     """Refuse what is neither a tensor nor a plain array of native numbers."""
     if arrays.is_torch(array, name):
         return
+    from flydsl.compiler.arguments.foreign import is_masked
+
     wrong = hint = ""
-    if any(kind.__name__ == "MaskedArray" for kind in type(array).__mro__):
+    if is_masked(array):
         wrong, hint = "masked, and kernels do not see the mask", "pass x.data, or x.filled(value)"
     elif array.dtype.kind in "OSUMm" or array.dtype.names or not array.itemsize:
         wrong, hint = "no array of numbers", "pass numbers"

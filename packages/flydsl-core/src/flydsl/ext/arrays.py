@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from flydsl.compiler.axes import repeats_elements
 from flydsl.errors import UserTypeError, UserValueError
 
 __all__ = [
@@ -143,20 +144,14 @@ def check_writable(array: Any, what: str) -> None:
             allowed="arrays that may be written",
             hint="pass a writable array, or a copy",
         )
-    if 0 in array.shape:
-        return
-    reach = 0
-    axes = zip(strides(array), array.shape, strict=True)
-    for step, extent in sorted((abs(step), int(extent)) for step, extent in axes):
-        if extent > 1 and step <= reach:
-            raise UserValueError(
-                f"several elements of {what} are the same memory",
-                code="FLY-U546",
-                value=f"shape {tuple(array.shape)}, strides {strides(array)}",
-                allowed="elements of their own",
-                hint="pass an array that is not the result of broadcasting or expand()",
-            )
-        reach += (extent - 1) * step
+    if 0 not in array.shape and repeats_elements(array.shape, strides(array)):
+        raise UserValueError(
+            f"several elements of {what} are the same memory",
+            code="FLY-U546",
+            value=f"shape {tuple(array.shape)}, strides {strides(array)}",
+            allowed="elements of their own",
+            hint="pass an array that is not the result of broadcasting or expand()",
+        )
 
 
 def strides(array: Any) -> tuple[int, ...]:

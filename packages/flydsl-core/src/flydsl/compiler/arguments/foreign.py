@@ -11,7 +11,15 @@ from flydsl.compiler.arguments.dtypes import element_by_code
 from flydsl.config.core import COMPILE_ONLY
 from flydsl.errors import UserTypeError, UserValueError
 
-__all__ = ["View", "check_address", "check_unmasked", "element_strides", "is_foreign", "view_of"]
+__all__ = [
+    "View",
+    "check_address",
+    "check_unmasked",
+    "element_strides",
+    "is_foreign",
+    "is_masked",
+    "view_of",
+]
 
 _DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "cuda", 11: "cpu", 13: "cuda"}
 """DLDeviceType to the device text: pinned host memory is host memory, ROCm goes by torch's name."""
@@ -101,9 +109,14 @@ def _wait_for(stream: object, device: str) -> None:
     placement.runtime.synchronize(stream, placement.device)
 
 
+def is_masked(value: object) -> bool:
+    """Return whether some elements of an array may count as missing."""
+    return any(kind.__name__ == "MaskedArray" for kind in type(value).__mro__)
+
+
 def check_unmasked(value: object) -> None:
     """Refuse arrays some elements of which count as missing."""
-    if any(kind.__name__ == "MaskedArray" for kind in type(value).__mro__):
+    if is_masked(value):
         raise UserTypeError(
             "kernels do not see the mask of this masked array",
             code="FLY-U402",
