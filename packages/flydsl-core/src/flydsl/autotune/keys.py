@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flydsl.frontend import JitFunction
     from flydsl.plugins.payloads import ArgSpec
 
-__all__ = ["call_key", "key_of", "provenance_of", "reference_identity"]
+__all__ = ["call_key", "key_of", "origin_of", "provenance_of"]
 
 _PLAIN = frozenset((int, bool, float, str, type(None)))
 
@@ -88,12 +88,23 @@ def _text(key: Hashable) -> str:
     return str(key)
 
 
-def reference_identity(reference: object) -> str | None:
-    """Return text that is equal in every process for references that compute the same.
+def origin_of(launcher: JitFunction, reference: object) -> Mapping[str, str] | None:
+    """Return hashes of a program and of its reference, equal in every process for equal ones.
 
-    Functions and methods count with all they depend on. Empty where there is no reference; None
-    for one that cannot be compared in another process.
+    Both count with all they depend on. None where one cannot be compared in another process, which
+    then must not find the result.
+
+    Args:
+        launcher: The launcher.
+        reference: What candidates have to agree with; None if there is none.
     """
+    dependencies, text = launcher.dependencies(), _reference_identity(reference)
+    if text is None or not dependencies.portable:
+        return None
+    return {"program": dependencies.digest, "reference": text}
+
+
+def _reference_identity(reference: object) -> str | None:
     if reference is None:
         return ""
     function, instance = reference, None
@@ -105,24 +116,16 @@ def reference_identity(reference: object) -> str | None:
     return dependencies.digest if dependencies.portable else None
 
 
-def provenance_of(launcher: JitFunction, call: Call, reference: str) -> dict[str, str]:
+def provenance_of(call: Call, origin: Mapping[str, str] | None) -> dict[str, str]:
     """Return where a result comes from: device, versions, and hashes of program and reference.
 
     Args:
-        launcher: The launcher.
         call: The call, resolved for one of the candidates.
-        reference: The `reference_identity`; empty if there is none.
+        origin: See `origin_of`.
     """
     versions = {
         record.distribution: record.version
         for record in plugin_manager().records
         if record.distribution
     }
-    dependencies = launcher.dependencies()
-    return {
-        "target": call.target.name,
-        "device": _device(call),
-        "program": dependencies.digest if dependencies.portable else "",
-        "reference": reference,
-        **versions,
-    }
+    return {"target": call.target.name, "device": _device(call), **(origin or {}), **versions}

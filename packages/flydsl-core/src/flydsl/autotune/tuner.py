@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flydsl.autotune.configs import Config, check_configs, check_pruning, check_reference
-from flydsl.autotune.keys import call_key, key_of, provenance_of, reference_identity
+from flydsl.autotune.keys import call_key, key_of, origin_of, provenance_of
 from flydsl.autotune.memory import Snapshot, clear, tensors_in
 from flydsl.autotune.results import Result, fetch, results_folder, store
 from flydsl.autotune.searching import Candidate, Check, Measure, Rules, search
@@ -201,8 +201,7 @@ class Autotuned:
         given = self._given(arguments, {})
         call = self._call(result.best, given)
         key = self._key(given, call)
-        identity = reference_identity(self._reference)
-        dated = self._store(result, call, key, identity)
+        dated = self._store(result, call, key, origin_of(self.launcher, self._reference))
         if folder is not None:
             store(folder, self.launcher.name, key, dated)
         self.results[key] = dated
@@ -270,8 +269,8 @@ class Autotuned:
         # Of several threads that need the same, one searches.
         with self._lock:
             # Before it runs: it may change what it depends on.
-            identity = reference_identity(self._reference)
-            found = _among(candidates, self.results.get(key) or self._kept(call, key, identity))
+            origin = origin_of(self.launcher, self._reference)
+            found = _among(candidates, self.results.get(key) or self._kept(call, key, origin))
             if found is not None:
                 return found
             default = self._options["default"]
@@ -279,25 +278,25 @@ class Autotuned:
                 chosen: Config = default(given)
                 check_configs([chosen])
                 return chosen
-            result = self._store(self._search(candidates, given, call), call, key, identity)
+            result = self._store(self._search(candidates, given, call), call, key, origin)
             self.results[key] = result
             best = _among(candidates, result)
             assert best is not None
             return best
 
-    def _kept(self, call: Call, key: str, identity: str | None) -> Result | None:
+    def _kept(self, call: Call, key: str, origin: Mapping[str, str] | None) -> Result | None:
         """Return a result from disk: of this program and these versions, or a shipped one.
 
         Args:
             call: The call.
             key: Its key.
-            identity: The reference's; None finds shipped results only.
+            origin: See `origin_of`; None finds shipped results only.
         """
         if settings.AUTOTUNE.get():
             return None
         name, shipped = self.launcher.name, self._options["artifact"]
-        own = None if identity is None else fetch(results_folder(), name, key)
-        now = provenance_of(self.launcher, call, identity or "")
+        own = None if origin is None else fetch(results_folder(), name, key)
+        now = provenance_of(call, origin)
         if own is None or any(own.provenance.get(k) != v for k, v in now.items()):
             own = None if shipped is None else fetch(Path(shipped), name, key)
         if own is not None:
@@ -353,11 +352,12 @@ class Autotuned:
         hints = config.compiler_opts() or None
         return CompiledFunction(self._driver, self.launcher, self._call(config, given), hints)
 
-    def _store(self, result: Result, call: Call, key: str, identity: str | None) -> Result:
-        """Keep a result on disk, unless its reference cannot be compared later; return it dated."""
-        origin = provenance_of(self.launcher, call, identity or "")
-        dated = Result(result.best, result.trials, origin)
-        folder = None if identity is None else results_folder()
+    def _store(
+        self, result: Result, call: Call, key: str, origin: Mapping[str, str] | None
+    ) -> Result:
+        """Keep a result on disk, unless its origin cannot be compared later; return it dated."""
+        dated = Result(result.best, result.trials, provenance_of(call, origin))
+        folder = None if origin is None else results_folder()
         return store(folder, self.launcher.name, key, dated)
 
     def _runner(

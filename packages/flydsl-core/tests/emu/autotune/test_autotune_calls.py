@@ -247,6 +247,30 @@ def test_kept_results_hold_for_their_reference():
     assert searches(edited) == ("right", 0)
 
 
+def test_results_of_programs_that_cannot_be_compared_are_not_kept():
+    runs = []
+    factors = {object(): 2.0}  # of a kind that another process cannot compare
+
+    @flyc.kernel
+    def kernel(X: fx.Tensor, Y: fx.Tensor, block: fx.Constexpr[int]):
+        i = fx.block_idx.x * block + fx.thread_idx.x
+        Y[i] = X[i] * next(iter(factors.values()))
+
+    def searched():
+        @autotune([Config(block=64)], do_bench=lambda run: (run(), runs.append(1), 1.0)[2])
+        @flyc.jit
+        def scale(X: fx.Tensor, Y: fx.Tensor, block: fx.Constexpr[int]):
+            kernel(X, Y, block).launch(grid=1, block=block)
+
+        assert not scale.launcher.dependencies().portable
+        x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+        assert scale.resolve_config(x, y).values["block"] == 64
+        assert "program" not in next(iter(scale.results.values())).provenance
+        return len(runs)
+
+    assert (searched(), searched()) == (1, 2)
+
+
 def test_a_reference_given_later_counts_for_calls_seen_already():
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     tried = trying("tail", "right", do_bench=lambda run: (run(), 1.0)[1])
