@@ -17,13 +17,6 @@ from flydsl.diagnostics import FlyDSLWarning
 from flydsl.errors import UserError
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("FLYDSL_TARGET", "gfx942")
-    return tmp_path
-
-
 @flyc.kernel
 def add_kernel(
     A: fx.Tensor, C: fx.Tensor, n: fx.Int32, block: fx.Constexpr[int], wrong: fx.Constexpr[bool]

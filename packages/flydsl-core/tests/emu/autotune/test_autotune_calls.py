@@ -21,13 +21,6 @@ from flydsl.errors import UserError, UserTypeError
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("FLYDSL_TARGET", "gfx942")
-    return tmp_path
-
-
 @flyc.kernel
 def scale_kernel(
     X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, triple: fx.Constexpr[bool], block: fx.Constexpr[int]
