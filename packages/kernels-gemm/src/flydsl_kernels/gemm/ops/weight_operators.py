@@ -16,6 +16,7 @@ from flydsl_kernels.gemm.ops.operators import outer_of
 from flydsl_kernels.gemm.ops.product import Request, output_type
 from flydsl_kernels.gemm.ops.weights import run_weights
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
+from flydsl_rocdl.kernels.weight_texts import described_weight, weight_of
 
 __all__ = [
     "grouped_operator",
@@ -27,22 +28,6 @@ __all__ = [
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 Tensor = torch.Tensor
-
-
-def _described(weight: PreshuffledWeight) -> str:
-    """Return what of weights is no tensor, as text that PyTorch's tracer can make."""
-    n, k = int(weight.n), int(weight.k)
-    batch = 0 if weight.batch is None else int(weight.batch)
-    arch = "" if weight.arch is None else weight.arch
-    return f"{weight.layout}|{weight.dtype}|{n}|{k}|{batch}|{weight.scale_layout}|{arch}"
-
-
-def _weight(text: str, data: Tensor, scales: Tensor | None) -> PreshuffledWeight:
-    """Return the weights that `_described` was given."""
-    layout, dtype, n, k, batch, scale_layout, arch = text.split("|")
-    return PreshuffledWeight(
-        layout, dtype, int(n), int(k), data, int(batch) or None, scales, scale_layout, arch or None
-    )
 
 
 def _options(request: Request, out_dtype: str) -> str:
@@ -82,7 +67,7 @@ def _weights(
     a: Tensor, data: Tensor, scales: Tensor | None, extras: list[Tensor | None], weight: str,
     options: str,
 ) -> Tensor:  # fmt: skip
-    out: Tensor = run_weights(a, _weight(weight, data, scales), _request(options, extras))
+    out: Tensor = run_weights(a, weight_of(weight, data, scales), _request(options, extras))
     return out
 
 
@@ -108,7 +93,7 @@ def weights_through_pytorch(a: Tensor, weight: PreshuffledWeight, request: Reque
     if request.out_dtype is None and (weight.scale_layout or kind == "int32"):
         kind = "bfloat16"
     out: Tensor = weights_operator(
-        a, weight.data, weight.scales, _extras(request), _described(weight),
+        a, weight.data, weight.scales, _extras(request), described_weight(weight),
         _options(request, kind),
     )  # fmt: skip
     return out
@@ -118,7 +103,7 @@ def _grouped(
     a: Tensor, b: Tensor, ends: Tensor, scales: Tensor | None, extras: list[Tensor | None],
     weight: str, options: str,
 ) -> Tensor:  # fmt: skip
-    second = _weight(weight, b, scales) if weight else b
+    second = weight_of(weight, b, scales) if weight else b
     out: Tensor = run_grouped(a, second, ends, _request(options, extras))
     return out
 
@@ -137,7 +122,7 @@ def grouped_through_pytorch(a: Tensor, b: Any, ends: Tensor, request: Request) -
         UserTypeError: A configuration is given.
     """
     kept = isinstance(b, PreshuffledWeight)
-    data, scales, text = (b.data, b.scales, _described(b)) if kept else (b, None, "")
+    data, scales, text = (b.data, b.scales, described_weight(b)) if kept else (b, None, "")
     options = _options(request, output_type(a, request))
     out: Tensor = grouped_operator(a, data, ends, scales, _extras(request), text, options)
     return out

@@ -18,7 +18,7 @@ from flydsl_kernels.moe.ops.ordering import run_sort
 from flydsl_kernels.moe.ops.summing import run_reduce
 from flydsl_kernels.moe.plans import Activation
 from flydsl_kernels.moe.problem import GatingProblem, SortProblem
-from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
+from flydsl_rocdl.kernels.weight_texts import PARTS, described_weight, weight_of
 
 __all__ = [
     "activation_of",
@@ -98,12 +98,8 @@ def _fused(
 
 def layer_of(text: str, tensors: list[Tensor]) -> ExpertWeights:
     """Return the layer that `described` and `tensors_of` were given."""
-    layout, dtype, n, k, batch, arch, scaled, form, channels, columns, gated, group = text.split(
-        "|"
-    )
-    weight = PreshuffledWeight(
-        layout, dtype, int(n), int(k), tensors[0], int(batch) or None, arch=arch or None
-    )  # fmt: skip
+    scaled, form, channels, columns, gated, group = text.split("|")[PARTS:]
+    weight = weight_of(text, tensors[0])
     scales = tensors[1] if scaled == "True" else None
     return ExpertWeights(weight, scales, form, int(channels), int(columns), gated == "True",
                          int(group))  # fmt: skip
@@ -111,18 +107,14 @@ def layer_of(text: str, tensors: list[Tensor]) -> ExpertWeights:
 
 def described(layer: ExpertWeights) -> str:
     """Return what of a layer is no tensor, as text that PyTorch's tracer can make."""
-    w = layer.weight
-    arch = "" if w.arch is None else w.arch
-    n, k, batch, channels, columns, group = (
-        int(x) for x in (w.n, w.k, w.batch or 0, layer.channels, layer.k, layer.group)
-    )
-    first = f"{w.layout}|{w.dtype}|{n}|{k}|{batch}|{arch}|{layer.scales is not None}"
-    return f"{first}|{layer.format}|{channels}|{columns}|{layer.gated}|{group}"
+    channels, columns, group = (int(x) for x in (layer.channels, layer.k, layer.group))
+    rest = f"{layer.format}|{channels}|{columns}|{layer.gated}|{group}"
+    return f"{described_weight(layer.weight)}|{layer.scales is not None}|{rest}"
 
 
 def channels_of(text: str) -> int:
     """Return the channels of a layer that `described` was given."""
-    return int(text.split("|")[8])
+    return int(text.split("|")[PARTS + 2])
 
 
 def described_options(options: FusedOptions) -> str:
