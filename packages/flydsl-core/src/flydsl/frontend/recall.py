@@ -31,7 +31,7 @@ from flydsl.frontend.scanning import Scan
 
 __all__ = ["recall_classes", "recall_function"]
 
-_FORMAT = 5
+_FORMAT = 6
 _FEW = 20
 """Looking at so many places takes less time than reading a recipe."""
 _FAILURES = (Refused, LookupError, AttributeError, TypeError, ValueError, EOFError)

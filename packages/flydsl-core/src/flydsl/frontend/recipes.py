@@ -101,7 +101,7 @@ class _Writer:
                 looks.setdefault("plain" if type(value) in PLAIN else how, []).append(number)
             elif before != number:
                 same.append((number, before))
-            else:
+            elif how != "member":  # a class tells what it is, another step has its function
                 looks.setdefault(how, []).append(number)
             if isinstance(value, types.ModuleType) and is_user_module(value.__name__):
                 self.modules[id(value)] = value

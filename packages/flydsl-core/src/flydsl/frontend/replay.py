@@ -244,9 +244,6 @@ class Replay:
         if content.mutable:
             self._checks += ("attribute", function, name, held, content.digest, None)
 
-    def _members(self, values: list[Any]) -> None:
-        """A class tells what its members are, and the next batch has their functions."""
-
     def _generated(self, values: list[Any]) -> None:
         for value in values:
             inner = inner_of(value)
@@ -331,7 +328,6 @@ _LOOK: Final[dict[str, Callable[[Replay, list[Any]], None]]] = {
     "foreign": Replay._foreign,
     "function": Replay._functions,
     "generated": Replay._generated,
-    "member": Replay._members,
     "memoised": Replay._memoised,
     "method": Replay._methods,
     "named": Replay._named,
