@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from flydsl.autotune.comparing import different_everywhere
+from flydsl.axes import repeats_elements
 from flydsl.compiler.arguments import TensorArgument
 from flydsl.compiler.arguments.foreign import is_foreign, view_of
 from flydsl.compiler.arguments.tensors import library_of
-from flydsl.compiler.axes import repeats_elements
 from flydsl.errors import UserTypeError
 from flydsl.expr.structs import Struct
 

@@ -20,6 +20,7 @@ from contextlib import suppress
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flydsl.axes import alignment_of, unit_axis
 from flydsl.caching import (
     SourcesState,
     compiler_fingerprint,
@@ -31,7 +32,6 @@ from flydsl.caching import (
 )
 from flydsl.codegen import kept
 from flydsl.codegen.machine_code import MachineCode
-from flydsl.compiler.axes import alignment_of, unit_axis
 from flydsl.compiler.direct_template import Template, make_template
 from flydsl.compiler.dispatch import front_code
 from flydsl.compiler.exchange import exchanged

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from flydsl.compiler.axes import repeats_elements
+from flydsl.axes import repeats_elements
 from flydsl.errors import UserTypeError, UserValueError
 
 __all__ = [

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flydsl.axes import MAX_ALIGNMENT, alignment_of, unit_axis
 from flydsl.compiler.arguments.dtypes import Element, element_of
 from flydsl.compiler.arguments.foreign import (
     check_address,
@@ -20,7 +21,6 @@ from flydsl.compiler.arguments.foreign import (
     is_foreign,
     view_of,
 )
-from flydsl.compiler.axes import MAX_ALIGNMENT, alignment_of, unit_axis
 from flydsl.compiler.exchange import exchanged, negation_flag
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.plugins.payloads import ArgLeaf, ArgSpec, NativeRead
