@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import struct
 import threading
 import time
@@ -163,6 +164,15 @@ def test_the_step_limit_ends_a_loop(compile_ir: Compile, library: Library) -> No
         )
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Interrupts raise, also where a shell has started the tests with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_interrupt_stops_all_threads(
     compile_ir: Compile, library: Library, threads: int
