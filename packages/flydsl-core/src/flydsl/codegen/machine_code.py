@@ -33,6 +33,7 @@ convention for pointers and 32-bit results, and ELF is the one object format tha
 HOST_FEATURES = {"aarch64-unknown-linux-gnu": "+reserve-x18"}
 """macOS and Android keep register x18 for themselves."""
 
+_PROCESSOR = platform.machine().lower()
 _SHT_RELA, _SHT_REL, _SHF_WRITE, _SHF_ALLOC, _STT_FUNC = 4, 9, 1, 2, 2
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -51,7 +52,7 @@ def host_triple() -> str:
     Raises:
         TargetError: Stubs cannot be compiled for this kind of processor or operating system.
     """
-    triple = HOST_TRIPLES.get(platform.machine().lower())
+    triple = HOST_TRIPLES.get(_PROCESSOR)
     if triple is None or sys.platform == "win32":
         raise TargetError(
             "launchers cannot be compiled for this host",
@@ -176,8 +177,7 @@ class MappedCode:
     __slots__ = ("_view", "address", "size")
 
     def __init__(self, code: MachineCode) -> None:
-        machine = platform.machine().lower()
-        if HOST_TRIPLES.get(machine) != HOST_TRIPLES.get(code.machine):
+        if HOST_TRIPLES.get(_PROCESSOR) != HOST_TRIPLES.get(code.machine):
             raise TargetError(
                 "host code for another processor", code="FLY-T431", value=code.machine
             )
@@ -273,7 +273,7 @@ def _file_backed(data: bytes) -> _Mapping | None:
 
 def _flush_instruction_cache(base: int, length: int) -> None:
     """Make written instructions visible where the processor does not do so itself (AArch64)."""
-    if platform.machine().lower() in ("x86_64", "amd64"):
+    if _PROCESSOR in ("x86_64", "amd64"):
         return
     for library in (None, "libgcc_s.so.1"):
         with contextlib.suppress(OSError, AttributeError):

@@ -127,6 +127,9 @@ from flydsl_rocdl.expr.wrappers import (
     tensor_store_from_lds,
 )
 
+# What is written with this namespace is launched: its first call finds the launch path read.
+from flydsl_rocdl.hip import core as _launch_path  # noqa: F401
+
 __all__ = [
     "MFMA",
     "SMFMAC",

@@ -240,3 +240,15 @@ def test_plugins_that_are_in_use_decide(run):
     assert run() == COMPILED
     used = "from flydsl.plugins.manager import plugin_manager; plugin_manager()"
     assert run(setup=used) == FOUND
+
+
+def test_the_namespace_of_amd_gpus_reads_the_launch_path_and_opens_no_library(monkeypatch):
+    """Programs written with it have first calls that read no module; importing needs no HIP."""
+    monkeypatch.setenv("FLYDSL_HIP_LIBRARY", "/nowhere/libamdhip64.so")
+    code = (
+        "import sys, flydsl_rocdl.expr\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('flydsl_rocdl.hip')))"
+    )
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert out.split() == ["flydsl_rocdl.hip", "flydsl_rocdl.hip.core"]
