@@ -20,7 +20,12 @@ __all__ = [
     "TargetError",
     "UserAttributeError",
     "UserError",
+    "UserFileNotFoundError",
     "UserIndexError",
+    "UserIsADirectoryError",
+    "UserNotADirectoryError",
+    "UserOSError",
+    "UserPermissionError",
     "UserRuntimeError",
     "UserTypeError",
     "UserValueError",
@@ -162,6 +167,62 @@ class DeviceAssertionError(UserError, AssertionError):
 
 class UserRuntimeError(UserError, RuntimeError):
     """A `UserError` that is also a `RuntimeError`."""
+
+
+class UserOSError(UserError, OSError):
+    """A `UserError` about a file that is also an `OSError`; `of` makes one of the right kind."""
+
+    @classmethod
+    def of(
+        cls,
+        error: OSError,
+        what: str,
+        path: object,
+        *,
+        code: str,
+        allowed: str = "",
+        hint: str = "",
+    ) -> UserOSError:
+        """Return the error to raise from one of the operating system.
+
+        Args:
+            error: What happened; its number, file and kind are taken over, so that
+                ``except FileNotFoundError`` works as for `open`.
+            what: What cannot be done.
+            path: The path that was given.
+            code: Stable identifier.
+            allowed: See `FlyDSLError`.
+            hint: See `FlyDSLError`.
+        """
+        kind = next((kind for kind in _OF_FILES if isinstance(error, kind.__bases__[1])), cls)
+        why = error.strerror or str(error)
+        made = kind(f"{what}: {why}", code=code, value=str(path), allowed=allowed, hint=hint)
+        made.errno, made.strerror, made.filename = error.errno, why, error.filename or str(path)
+        return made
+
+
+class UserFileNotFoundError(UserOSError, FileNotFoundError):
+    """A `UserError` that is also a `FileNotFoundError`."""
+
+
+class UserIsADirectoryError(UserOSError, IsADirectoryError):
+    """A `UserError` that is also an `IsADirectoryError`."""
+
+
+class UserNotADirectoryError(UserOSError, NotADirectoryError):
+    """A `UserError` that is also a `NotADirectoryError`."""
+
+
+class UserPermissionError(UserOSError, PermissionError):
+    """A `UserError` that is also a `PermissionError`."""
+
+
+_OF_FILES = (
+    UserFileNotFoundError,
+    UserIsADirectoryError,
+    UserNotADirectoryError,
+    UserPermissionError,
+)
 
 
 class TargetError(FlyDSLError):

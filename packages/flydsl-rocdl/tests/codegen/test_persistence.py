@@ -17,6 +17,7 @@ import flydsl.compiler as flyc
 from flydsl import config
 from flydsl.caching import disk_cache, fingerprint
 from flydsl.compiler import compilation
+from flydsl.diagnostics import FlyDSLWarning
 from flydsl.errors import UserError
 
 SOURCE = """
@@ -101,6 +102,17 @@ def test_a_new_process_finds_what_was_compiled(folder, compiles):
     assert len(compiles) == 1
     (entry,) = artifacts()
     assert dict(entry.header) == {"name": "launch", "target": "gfx942"}
+
+
+def test_a_file_in_the_place_of_the_folder_is_warned_of(folder, compiles, monkeypatch):
+    (folder / "cache").write_text("in the way")
+    for _ in range(2):
+        with pytest.warns(FlyDSLWarning, match="FLYDSL_RUNTIME_CACHE_DIR names .* is a file"):
+            run(load(folder))
+    assert len(compiles) == 2
+    assert (folder / "cache").read_text() == "in the way"
+    monkeypatch.setenv("FLYDSL_RUNTIME_ENABLE_CACHE", "0")
+    run(load(folder))
 
 
 def changed(old, new):

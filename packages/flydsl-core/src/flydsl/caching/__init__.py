@@ -7,7 +7,7 @@ To keep something new: make a key from `compiler_fingerprint` and all that the c
 and write it with `keep`.
 """
 
-from flydsl.caching.disk import DiskCache, Entry, disk_cache
+from flydsl.caching.disk import DiskCache, Entry, disk_cache, warn_if_no_folder
 from flydsl.caching.fingerprint import (
     SourcesState,
     compiler_fingerprint,
@@ -29,4 +29,5 @@ __all__ = [
     "look_at_compiler",
     "sources_hold",
     "sources_state",
+    "warn_if_no_folder",
 ]

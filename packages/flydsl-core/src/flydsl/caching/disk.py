@@ -13,14 +13,16 @@ import json
 import os
 import struct
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from flydsl.config import core as settings
+from flydsl.errors import UserOSError
 
-__all__ = ["DiskCache", "Entry", "Verified", "disk_cache"]
+__all__ = ["DiskCache", "Entry", "Verified", "disk_cache", "warn_if_no_folder"]
 
 _MEBIBYTE = 1 << 20
 
@@ -156,6 +158,27 @@ class DiskCache:
             if lock is not None:
                 lock.release()
 
+    def exists(self) -> bool:
+        """Return whether there is a folder yet.
+
+        Raises:
+            UserOSError: There is something else, or the folder cannot be read.
+        """
+        try:
+            os.scandir(self.root).close()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise UserOSError.of(
+                error,
+                "the cache cannot be read",
+                self.root,
+                code="FLY-U524",
+                allowed="a folder, which is made when something is kept",
+                hint=f"{settings.CACHE_DIR.name} names it",
+            ) from error
+        return True
+
     def entries(self) -> Iterator[Entry]:
         """Yield every sound entry."""
         for path, size, used in self._files()[0]:
@@ -235,6 +258,27 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
             return list(found)
     except OSError:
         return []
+
+
+def warn_if_no_folder(folder: Path, setting: str) -> None:
+    """Warn of a setting that names something else than a folder, where nothing can ever be kept.
+
+    One that cannot be written is none: users share folders that only one of them fills.
+
+    Args:
+        folder: The folder that there is to be.
+        setting: Name of the setting.
+    """
+    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    if there.exists() and not there.is_dir():
+        from flydsl.diagnostics import FlyDSLWarning
+
+        warnings.warn(
+            f"{setting} names {folder}, but {there} is a file: nothing can be kept, so that every "
+            "process compiles again; name a folder",
+            FlyDSLWarning,
+            stacklevel=2,
+        )
 
 
 def disk_cache() -> DiskCache:

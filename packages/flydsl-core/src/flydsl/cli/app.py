@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import flydsl
+from flydsl import config
 from flydsl.errors import FlyDSLError
 from flydsl.plugins import plugin_manager
 
@@ -33,7 +34,11 @@ def make_parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Parse `argv` and run the command; see the package's docstring for the exit codes."""
     try:
-        args = make_parser().parse_args(argv)
+        # Importing the compiler keeps listings of what is installed: a command that only looks, at
+        # the cache itself perhaps, must leave nothing behind.
+        with config.scope(FLYDSL_RUNTIME_ENABLE_CACHE=False):
+            parser = make_parser()
+        args = parser.parse_args(argv)
         code = int(args.run(args))
         sys.stdout.flush()
         return code

@@ -30,18 +30,23 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what is asked; return 1 if entries were damaged, or cannot be read or removed."""
+    """Do what is asked; return 1 if entries were damaged, or cannot be read or removed.
+
+    Raises:
+        UserOSError: The cache is no folder, or cannot be read.
+    """
     store = disk_cache()
+    nothing = "" if store.exists() else "; there is no such folder yet"
     if args.action == "clear":
         removed, left = store.clear()
         text = f"removed {removed} entries" + (f", {left} cannot be removed" if left else "")
-        _print(args, {"folder": str(store.root), "removed": removed, "left": left}, text)
+        _print(args, {"folder": str(store.root), "removed": removed, "left": left}, text + nothing)
         return 1 if left else 0
     if args.action == "verify":
         found = store.verify()
         text = f"{found.sound} sound entries, {found.removed} damaged ones removed"
         text += f", {found.left} cannot be read or removed" if found.left else ""
-        _print(args, {"folder": str(store.root), **found._asdict()}, text)
+        _print(args, {"folder": str(store.root), **found._asdict()}, text + nothing)
         return 1 if found.removed or found.left else 0
     entries = sorted(store.entries(), key=lambda entry: entry.used, reverse=True)
     rows: list[dict[str, Any]] = [
@@ -59,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         f"{row.get('name', '')}"
         for row in rows
     ]
-    lines.append(f"{len(rows)} entries, {total / 2**20:.1f} of {store.limit // 2**20} MiB")
+    lines.append(f"{len(rows)} entries, {total / 2**20:.1f} of {store.limit // 2**20} MiB{nothing}")
     listing = {"folder": str(store.root), "limit": store.limit, "entries": rows}
     _print(args, listing, "\n".join(lines))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 import shutil
@@ -232,10 +233,15 @@ def _cache() -> Iterator[Finding]:
     from flydsl.config import core as settings
 
     store, key = disk_cache(), "0" * 64
+    places = (store.root / key[:2], store.root, *store.root.parents)
+    made = [place for place in places if not place.exists()]
     if not settings.ENABLE_CACHE.get():
         yield Finding("cache", "note", f"turned off by {settings.ENABLE_CACHE.name}")
     elif store.store(key, b"doctor", {"name": "doctor", "target": ""}) and store.fetch(key):
         store.remove(key)
+        with contextlib.suppress(OSError):  # another process keeps something there now
+            for place in made:
+                place.rmdir()
         yield Finding("cache", "ok", f"{store.root}, up to {settings.CACHE_SIZE.get()} MiB")
     else:
         yield Finding(

@@ -13,7 +13,13 @@ import pickle
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from flydsl.caching import DiskCache, compiler_fingerprint, disk_cache, keep
+from flydsl.caching import (
+    DiskCache,
+    compiler_fingerprint,
+    disk_cache,
+    keep,
+    warn_if_no_folder,
+)
 from flydsl.config import core as settings
 from flydsl.errors import UserRuntimeError, UserValueError
 
@@ -62,7 +68,8 @@ class Persistence:
         if self._store is None or self._key is None or not all(f.portable for f in reached):
             return
         data = pickle.dumps((reached, _lines(artifact), artifact), protocol=5)
-        keep(self._key, data, {"name": self._name, "target": self._target})
+        if not keep(self._key, data, {"name": self._name, "target": self._target}):
+            warn_if_no_folder(self._store.root, settings.CACHE_DIR.name)
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other processes from compiling the same inside a ``with`` block."""

@@ -256,6 +256,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "FLY-T504": "two plugins claim the same name",
         "FLY-T505": "a plugin announces something in a form that cannot be used",
         "FLY-U509": "the folder for dumps cannot be written",
+        "FLY-U524": "the folder of the cache is a file or cannot be read",
         "FLY-U510": "a target argument is neither text, a TargetSpec nor a Target",
         "FLY-U520": "a pass option on the command line has no value",
         "FLY-U521": "no pass of that name is registered",

@@ -15,8 +15,10 @@ import time
 import pytest
 
 from flydsl import config
-from flydsl.caching import DiskCache, disk_cache
+from flydsl.caching import DiskCache, disk_cache, warn_if_no_folder
 from flydsl.cli import main
+from flydsl.diagnostics import FlyDSLWarning
+from flydsl.errors import UserError
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 
@@ -284,3 +286,59 @@ def test_the_command(store, capsys):
         capsys.readouterr()
         assert main(["cache", "clear", "--json"]) == 0
         assert '"removed": 1' in capsys.readouterr().out
+
+
+def test_what_only_looks_makes_no_folder(environment, tmp_path):
+    """In a process of its own: importing the compiler keeps listings of what is installed."""
+    there = tmp_path / "not" / "there"
+    commands = [["ls"], ["verify"], ["clear"], ["ls", "--json"]]
+    run = environment.run(
+        f"""
+        from flydsl.cli import main
+        for arguments in {commands!r}:
+            assert main(["cache", *arguments]) == 0
+        assert main(["plugins"]) == 0
+        """,
+        FLYDSL_RUNTIME_CACHE_DIR=str(there),
+        FLYDSL_RUNTIME_ENABLE_CACHE="1",
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count(f"{there}: ") == 3
+    assert run.stdout.count("; there is no such folder yet") == 3
+    assert '"entries": []' in run.stdout
+    assert not there.parent.exists()
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["verify"], ["clear"]])
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_a_file_is_no_cache(tmp_path, capsys, arguments, below):
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    with config.scope(FLYDSL_RUNTIME_CACHE_DIR=file / below):
+        assert main(["cache", *arguments]) == 1
+        with pytest.raises(NotADirectoryError) as caught:
+            disk_cache().exists()
+        assert not disk_cache().store(KEY, b"1", {})
+    out = capsys.readouterr()
+    assert out.out == ""
+    for text in ("FLY-U524", f"value: {str(file / below)!r}", "FLYDSL_RUNTIME_CACHE_DIR names it"):
+        assert text in out.err
+    assert isinstance(caught.value, UserError)
+    assert (caught.value.errno, caught.value.code) == (errno.ENOTDIR, "FLY-U524")
+    with pytest.warns(FlyDSLWarning, match=f"SETTING names .*, but {file} is a file"):
+        warn_if_no_folder(file / below, "SETTING")
+    assert file.read_text() == "in the way"
+
+
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(store, capsys, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    store.store(KEY, b"1", {})
+    with config.scope(FLYDSL_RUNTIME_CACHE_DIR=store.root), monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        assert main(["cache", "ls"]) == 1
+    assert "Permission denied [FLY-U524]" in capsys.readouterr().err
+    # One user may fill it for others: no reason to warn each of them.
+    warn_if_no_folder(store.root, "SETTING")
+    warn_if_no_folder(store.root / "not" / "there", "SETTING")

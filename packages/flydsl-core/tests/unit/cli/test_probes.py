@@ -159,7 +159,10 @@ def test_the_cache_is_tried(tmp_path):
         return finding
 
     good = found(tmp_path / "cache", FLYDSL_RUNTIME_ENABLE_CACHE=True)
-    assert (good.status, list(tmp_path.rglob("*.entry"))) == ("ok", [])
+    assert (good.status, list(tmp_path.iterdir())) == ("ok", [])
+    (tmp_path / "kept").mkdir()
+    assert found(tmp_path / "kept" / "a" / "b", FLYDSL_RUNTIME_ENABLE_CACHE=True).status == "ok"
+    assert list((tmp_path / "kept").iterdir()) == []
     (tmp_path / "file").write_text("in the way")
     bad = found(tmp_path / "file", FLYDSL_RUNTIME_ENABLE_CACHE=True)
     assert bad.status == "note"

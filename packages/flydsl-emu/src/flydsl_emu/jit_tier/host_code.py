@@ -6,7 +6,6 @@ written under another name and renamed; what cannot be read is made again.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
 
+from flydsl.caching import warn_if_no_folder
 from flydsl.codegen import CodegenRequest, CodegenWorker, shared_worker
 from flydsl.codegen.machine_code import MachineCode, MappedCode
 from flydsl.errors import TargetError
@@ -179,10 +179,12 @@ class CodeCache:
         path = self._path(key)
         head = json.dumps({"symbols": image.symbols, "notes": notes}).encode()
         body = head + image.data
-        with contextlib.suppress(OSError):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=path.parent)
             with os.fdopen(handle, "wb") as file:
                 file.write(_MAGIC + struct.pack("<QI", len(head), zlib.crc32(body)) + body)
             os.replace(temporary, path)
+        except OSError:
+            warn_if_no_folder(path.parent, CACHE_DIR.name)
         return MappedImage(image, notes)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from flydsl.config import scope
+from flydsl.diagnostics import FlyDSLWarning
 from flydsl.errors import CompilerBug, FlyDSLError, TargetError, UserError
 from flydsl_emu.codeobject import read_code_object
 from flydsl_emu.dispatch import LoadedCode, LoadedKernel
@@ -443,3 +444,13 @@ def test_large_launches_are_compiled_by_default(
         for groups in (1, 100_000):
             loaded.kernels["k"].launch(Geometry((groups, 1, 1), (256, 1, 1)), kernarg, [])
     assert used == ["numpy", "jit"]
+
+
+def test_a_file_in_the_place_of_the_cache_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    image = compiled("define i32 @one() {\n  ret i32 1\n}\n", 0)
+    with scope(FLYDSL_EMU_CACHE_DIR=tmp_path / "file"):
+        with pytest.warns(FlyDSLWarning, match="FLYDSL_EMU_CACHE_DIR names .* is a file"):
+            CodeCache().keep("key", image, {})
+        assert not CodeCache().has("key")
+        assert CodeCache().load("key") is None
