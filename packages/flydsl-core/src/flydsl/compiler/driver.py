@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from flydsl.compiler.artifact import Artifact
     from flydsl.config import CompileOptions
     from flydsl.frontend import JitFunction
-    from flydsl.plugins.payloads import ArgSpec
+    from flydsl.plugins.payloads import ArgSpec, TargetSpec
     from flydsl.plugins.protocols import Target
     from flydsl.runtime import Placement
 
-__all__ = ["Call", "Driver", "cache_of"]
+__all__ = ["Call", "Driver", "cache_of", "place", "target_at"]
 
 _WATCHED = watch(
     settings.TARGET,
@@ -316,6 +316,50 @@ def place(devices: list[str], options: CompileOptions) -> tuple[Target, Placemen
         fallback=placement.info.default_target,
     )
     return target, placement
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A target that was chosen for a device, and what it was chosen by."""
+
+    settings: tuple[object, ...]
+    placement: Placement
+    spec: TargetSpec
+    target: Target
+
+    def holds(self, now: tuple[object, ...]) -> bool:
+        """Return whether settings and the device are as they were."""
+        runtime, device = self.placement.runtime, self.placement.device
+        return (
+            self.settings == now
+            and device < runtime.device_count()
+            and self.spec == runtime.device_spec(device)
+        )
+
+
+def target_at(device: str) -> Target:
+    """Return the target of launches with tensors on a device, as `place` chooses it.
+
+    A choice holds while the plugins, the settings and the device are the same.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+
+    Raises:
+        TargetError: No target or device can be chosen.
+    """
+    from flydsl.plugins.manager import plugin_manager
+
+    now, known = _WATCHED(), plugin_manager().cache("targets-of-devices")
+    found: _Found | None = known.get(device)
+    if found is not None and found.holds(now):
+        return found.target
+    target, placement = place([device], compile_options())
+    # Where the device has no architecture of its own, plugins may be asked each time.
+    spec = None if placement is None else placement.runtime.device_spec(placement.device)
+    if placement is not None and spec is not None:
+        known[device] = _Found(now, placement, spec, target)
+    return target
 
 
 @contextmanager

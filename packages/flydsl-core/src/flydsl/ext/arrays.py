@@ -312,11 +312,9 @@ def target_of(array: Any) -> Any:
     Raises:
         TargetError: No target or device can be chosen.
     """
-    from flydsl.compiler.driver import place
-    from flydsl.config import compile_options
+    from flydsl.compiler.driver import target_at
 
-    device = str(array.device) if is_torch(array) else "cpu"
-    return place([device], compile_options())[0]
+    return target_at(str(array.device) if is_torch(array) else "cpu")
 
 
 def empty(shape: Sequence[int], dtype: str, like: Any) -> Any:

@@ -23,6 +23,10 @@ _TO_DEVICE, _TO_HOST = 1, 2  # hipMemcpyKind
 class HipRuntime(HipLauncher):
     """The GPUs of this process, in HIP's order, and their memory."""
 
+    def __init__(self, path: str | None = None, *, holds: bool | None = None) -> None:
+        super().__init__(path, holds=holds)
+        self._specs: dict[int, TargetSpec] = {}
+
     # Devices -------------------------------------------------------------------------------------
     def problem(self) -> str:
         """Return why there are no devices; empty if there are some."""
@@ -41,12 +45,17 @@ class HipRuntime(HipLauncher):
         Raises:
             TargetError: The device does not exist, or its architecture is not supported.
         """
-        from flydsl_rocdl.target import parse_target
-
-        name = self.arch_name(device)
-        spec = parse_target(name)
+        spec = self._specs.get(device)
         if spec is None:
-            raise TargetError("HIP reports an unknown architecture", code="FLY-T655", value=name)
+            from flydsl_rocdl.target import parse_target
+
+            name = self.arch_name(device)
+            spec = parse_target(name)
+            if spec is None:
+                raise TargetError(
+                    "HIP reports an unknown architecture", code="FLY-T655", value=name
+                )
+            self._specs[device] = spec
         return spec
 
     def device_model(self, device: int) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from flydsl import config
-from flydsl.errors import TargetError, UserError
+from flydsl import config, plugins
+from flydsl.errors import TargetError, UserError, UserValueError
+from flydsl.ext import arrays
 from flydsl_rocdl.hip import HipRuntime, peers, search
 
 KERNEL = """
@@ -198,3 +200,43 @@ def test_measuring_takes_the_median_of_batches_between_events(runtime):
     assert len(runs) == 5 + 5 * 17
     assert unit == "ms"
     assert value == pytest.approx(1.5 / 17)
+
+
+def test_the_target_of_arrays_follows_settings_devices_and_plugins(hip_for_host, stub, monkeypatch):
+    array = np.zeros(1, np.float32)
+    gfx942 = arrays.target_of(array)
+    assert gfx942.name == "gfx942:sramecc+:xnack-"
+    assert arrays.target_of(array) is gfx942
+    for text in ("gfx950", "gfx942:xnack+"):
+        with config.scope(FLYDSL_TARGET=text), pytest.raises(TargetError) as caught:
+            arrays.target_of(array)
+        assert caught.value.code == "FLY-T515"
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        assert arrays.target_of(array).name == "gfx942"
+    with config.scope(FLYDSL_TARGET="gfx950", COMPILE_ONLY=True):
+        assert arrays.target_of(array).arch == "gfx950"
+    monkeypatch.setenv("FLYDSL_COMPILE_OPT_LEVEL", "9")
+    with pytest.raises(UserValueError, match="FLYDSL_COMPILE_OPT_LEVEL"):
+        arrays.target_of(array)
+    monkeypatch.delenv("FLYDSL_COMPILE_OPT_LEVEL")
+    assert arrays.target_of(array) is gfx942
+    monkeypatch.setenv("FLYDSL_DEVICE", "hip:1")
+    with pytest.raises(TargetError) as caught:
+        arrays.target_of(array)
+    assert caught.value.code == "FLY-T450"
+    stub.devices("gfx942:sramecc+:xnack-", "gfx950")
+    assert arrays.target_of(array).arch == "gfx950"
+    monkeypatch.setenv("FLYDSL_DEVICE", "hip")
+    assert arrays.target_of(array) is gfx942
+    stub.devices()
+    with pytest.raises(TargetError) as caught:
+        arrays.target_of(array)
+    assert caught.value.code == "FLY-T450"
+    stub.devices("gfx1100")
+    with plugins.isolated(installed=True):
+        assert arrays.target_of(array).arch == "gfx1100"
+        monkeypatch.setenv("FLYDSL_DEVICE", "emu")
+        monkeypatch.setenv("FLYDSL_TARGET", "gfx1201")
+        assert arrays.target_of(array).arch == "gfx1201"
+        monkeypatch.setenv("FLYDSL_TARGET", "gfx1250")
+        assert arrays.target_of(array).arch == "gfx1250"
