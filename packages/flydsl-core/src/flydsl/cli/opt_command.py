@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flydsl.config import compile_options
-from flydsl.errors import UserValueError
+from flydsl.errors import UserOSError, UserValueError
 from flydsl.plugins import plugin_manager
 from flydsl.plugins.manager import load_dotted
 from flydsl.plugins.payloads import Stage
@@ -149,7 +149,12 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "-":
         sys.stdout.write(text)
     else:
-        Path(args.output).write_text(text, encoding="utf-8")
+        try:
+            Path(args.output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UserOSError.of(
+                error, "the module cannot be written", args.output, code="FLY-U525"
+            ) from error
     return 0
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flydsl.errors import UserTypeError
+from flydsl.errors import UserOSError, UserTypeError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
@@ -53,7 +54,12 @@ def _seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search, print and keep the results."""
+    """Search, print and keep the results.
+
+    Raises:
+        UserOSError: The folder for results cannot be written.
+        UserError: Something that is named does not exist, or is another thing.
+    """
     from flydsl.autotune import Autotuned
     from flydsl.autotune.workers import Task, Workers, named, search_on
 
@@ -62,6 +68,15 @@ def run(args: argparse.Namespace) -> int:
         raise UserTypeError(
             f"{args.launcher} is not decorated with @autotune", code="FLY-U475", value=tuned
         )
+    if args.output is not None:
+        # A search may take hours: what cannot be kept is said before.
+        try:
+            args.output.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=args.output).close()
+        except OSError as error:
+            raise UserOSError.of(
+                error, "results cannot be written", args.output, code="FLY-U525", allowed="a folder"
+            ) from error
     status = 0
     with Workers(max(1, args.workers), args.scheduler, args.timeout) as workers:
         for index, arguments in enumerate(problems):

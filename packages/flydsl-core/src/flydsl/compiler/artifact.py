@@ -6,12 +6,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flydsl.config.core import COMPILE_ONLY
+from flydsl.errors import UserRuntimeError
+
 if TYPE_CHECKING:
     from flydsl.codegen.machine_code import MachineCode
     from flydsl.plugins.payloads import CodeObject, CompileEvent
     from flydsl.runtime.output import OutputSite
 
-__all__ = ["Artifact", "CompileKey"]
+__all__ = ["Artifact", "CompileKey", "only_compiled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,13 @@ class Artifact:
     events: tuple[CompileEvent, ...] = ()
     sites: tuple[OutputSite, ...] = ()
     launches: tuple[tuple[str, int | None, int | None], ...] = ()
+
+
+def only_compiled(launcher: str) -> UserRuntimeError:
+    """Return the error of calling a compiled launcher while nothing may be launched."""
+    return UserRuntimeError(
+        f"{launcher} was only compiled",
+        code="FLY-U422",
+        value=f"{COMPILE_ONLY.name}=1",
+        hint=f"unset {COMPILE_ONLY.name} to launch it",
+    )

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flydsl.compiler.artifact import Artifact
+from flydsl.compiler.artifact import Artifact, only_compiled
 from flydsl.compiler.dispatch import MISS
 from flydsl.compiler.driver import Call, Driver, cache_of
 from flydsl.config import compile_options
 from flydsl.config import core as settings
 from flydsl.diagnostics import at_user_line, user_location
-from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
+from flydsl.errors import UserTypeError, UserValueError
 from flydsl.frontend import JitFunction
 from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 from flydsl.plugins.payloads import CodeObject, CompileEvent, KernelInfo
@@ -53,10 +53,14 @@ class CompiledFunction:
     def __call__(self, *args: object, **kwargs: object) -> None:
         """Launch.
 
+        Whether ``COMPILE_ONLY`` is set counts for the first call with arguments of a kind; later
+        ones do not look.
+
         Raises:
             UserTypeError: The arguments need another specialisation than this one.
             UserValueError: A compile-time parameter is given another value.
-            TargetError: The launch failed.
+            UserRuntimeError: ``COMPILE_ONLY`` is set.
+            TargetError: No device that runs the code is there, or the launch failed.
         """
         if kwargs or len(args) != self._count:
             with at_user_line():
@@ -85,13 +89,9 @@ class CompiledFunction:
                 name = parameter.name
                 self._check_known(name, values[name])
                 values[name] = self._call.values[name]
-        call = self._driver.resolve(function, values, self._hints)
+        call = self._driver.resolve(function, values, self._hints, self._call)
         if call.placement is None:
-            raise UserRuntimeError(
-                f"{self._artifact.launcher} was only compiled",
-                code="FLY-U422",
-                hint="unset COMPILE_ONLY to launch it",
-            )
+            raise only_compiled(self._artifact.launcher)
         if call.key.signature != self._call.key.signature:
             raise self._other_specialisation()
         return self._driver.closures(function, call, self._artifact, check_static=False)
@@ -190,13 +190,14 @@ class CompiledFunction:
         """Write this launcher to a file that `flydsl.compiler.load` reads.
 
         Raises:
-            UserTypeError: A parameter is of a kind that plain values cannot describe.
-            OSError: The file cannot be written.
+            UserTypeError: A parameter is of a kind that plain values cannot describe, or `path` is
+                no path.
+            UserOSError: The file cannot be written.
         """
         from flydsl.compiler.aot import save
 
         with at_user_line():
-            save(Path(path), self.description, self._artifact)
+            save(path, self.description, self._artifact)
 
     def export_to_c(
         self, directory: str | Path, base: str, prefix: str | None = None
@@ -213,7 +214,8 @@ class CompiledFunction:
 
         Raises:
             UserError: A name is unusable, or the program cannot be exported.
-            FileNotFoundError: The folder does not exist.
+            UserOSError: There is no such folder (a `FileNotFoundError`, or `NotADirectoryError` for
+                a file), or it cannot be written.
         """
         from flydsl.compiler.aot import export_to_c
 
@@ -279,8 +281,8 @@ class _Compile:
             **kwargs: Arguments as for a call.
 
         Returns:
-            The `CompiledFunction`, which under ``COMPILE_ONLY=1`` cannot be called. With hints and
-            without arguments, `function` itself, which keeps the hints for its own calls.
+            The `CompiledFunction`, which refuses calls as long as ``COMPILE_ONLY=1`` is set. With
+            hints and without arguments, `function` itself, which keeps the hints for its own calls.
 
         Raises:
             UserTypeError: `function` is not decorated with `jit`.

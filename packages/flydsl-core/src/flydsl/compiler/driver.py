@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,7 @@ class Driver:
         function: JitFunction,
         values: Mapping[str, object],
         hints: Mapping[str, object] | None = None,
+        compiled: Call | None = None,
     ) -> Call:
         """Describe the arguments, choose the target and the device.
 
@@ -122,6 +123,8 @@ class Driver:
             function: The launcher.
             values: Arguments by parameter name, defaults applied.
             hints: Compile hints; None takes those stored on the function.
+            compiled: What the launcher has been compiled for already: its target and options hold,
+                whatever the settings are now, except that nothing is launched when only compiling.
 
         Raises:
             UserError: An argument cannot be passed, or tensors and streams are on several devices.
@@ -135,7 +138,9 @@ class Driver:
 
         options = compile_options(cache_of(function).hints if hints is None else hints)
         devices = [device for spec in specs.values() for device in spec.devices]
-        target, placement = place(devices, options)
+        if compiled is not None:
+            options = replace(compiled.options, compile_only=options.compile_only)
+        target, placement = place(devices, options, None if compiled is None else compiled.target)
         if placement is not None and any(spec.stream_devices for spec in specs.values()):
             check_streams(specs, placement)
         key = CompileKey(
@@ -288,12 +293,15 @@ def _described(parameter: Any, value: object) -> ArgSpec:
         raise
 
 
-def place(devices: list[str], options: CompileOptions) -> tuple[Target, Placement | None]:
+def place(
+    devices: list[str], options: CompileOptions, compiled: Target | None = None
+) -> tuple[Target, Placement | None]:
     """Choose the target, and unless only compiling, the runtime and device.
 
     Args:
         devices: Device texts of the tensors, ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         options: Says whether anything will be launched.
+        compiled: The target, where the program has been compiled already.
 
     Raises:
         UserValueError: The tensors are on different devices.
@@ -302,6 +310,8 @@ def place(devices: list[str], options: CompileOptions) -> tuple[Target, Placemen
     from flydsl.runtime import choose_placement
     from flydsl.targets import choose_target, create_target
 
+    if compiled is not None and options.compile_only:
+        return compiled, None
     if options.compile_only:
         spec = None
         if any(device != "cpu" for device in devices) and settings.TARGET.get() is None:
@@ -309,9 +319,10 @@ def place(devices: list[str], options: CompileOptions) -> tuple[Target, Placemen
             spec = placement.runtime.device_spec(placement.device)
         return choose_target(device=spec, compile_only=True), None
     named = settings.TARGET.get()
-    wanted = create_target(named).object_format if named else ""
-    placement = choose_placement(devices, wanted)
+    known = create_target(named) if named and compiled is None else compiled
+    placement = choose_placement(devices, known.object_format if known is not None else "")
     target = choose_target(
+        compiled,
         device=placement.runtime.device_spec(placement.device),
         fallback=placement.info.default_target,
     )

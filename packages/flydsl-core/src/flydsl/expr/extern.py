@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flydsl.errors import UserRuntimeError, UserTypeError, UserValueError
+from flydsl.errors import UserOSError, UserRuntimeError, UserTypeError, UserValueError
 from flydsl.expr.ambient import Session, require
 from flydsl.expr.emit import emit_op
 from flydsl.expr.numeric import (
@@ -241,5 +241,10 @@ def ffi(
     for resolver in plugin_manager().cache("extern-resolvers").values():
         path = resolver(symbol)
         if path is not None:
-            return found.linked(Path(path).read_bytes(), str(path))
+            try:
+                return found.linked(Path(path).read_bytes(), str(path))
+            except OSError as error:
+                raise UserOSError.of(
+                    error, "the library cannot be read", path, code="FLY-U276"
+                ) from error
     return found

@@ -251,6 +251,10 @@ def test_the_command_searches_on_worker_processes(folder, monkeypatch, capsys):
     assert result.provenance["date"]
     assert main(["tune", "tuned_program:none", "--problems", "tuned_program:none"]) != 0
     assert "not decorated with @autotune" in capsys.readouterr().err
+    assert main([*command, "-o", __file__]) == 1
+    printed = capsys.readouterr()
+    assert "FLY-U525" in printed.err
+    assert "problem 0" not in printed.out
     assert main(["tune", "tuned_program", "--problems", "x:y"]) != 0
 
 

@@ -66,6 +66,11 @@ def test_standard_input_and_output_file(monkeypatch, tmp_path):
     assert "@g" in out.read_text()
 
 
+def test_an_output_file_that_cannot_be_written_is_an_error(source, tmp_path, capsys):
+    assert main(["opt", source, "-o", str(tmp_path / "none" / "out"), "-p", "rename"]) == 1
+    assert "cannot be written: No such file or directory [FLY-U525]" in capsys.readouterr().err
+
+
 def test_list(capsys):
     assert main(["opt", "--list"]) == 0
     assert "rename  (opt_test_passes:rename)" in capsys.readouterr().out

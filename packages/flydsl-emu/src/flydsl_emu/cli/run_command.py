@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from flydsl.config import scope
-from flydsl.errors import UserError
+from flydsl.errors import UserError, UserOSError
 from flydsl_emu.cli.report_command import run_script
 
 if TYPE_CHECKING:
@@ -79,7 +79,13 @@ def _sanitized(args: argparse.Namespace) -> int:
     if args.json == "-":
         print(report.to_json(indent=2))
     elif args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            file.write(report.to_json(indent=2) + "\n")
+        try:
+            with open(args.json, "w", encoding="utf-8") as file:
+                file.write(report.to_json(indent=2) + "\n")
+        except OSError as error:
+            print(report, file=sys.stderr)
+            raise UserOSError.of(
+                error, "the findings cannot be written", args.json, code="FLY-U525"
+            ) from error
     print(f"sanitizer: {report}", file=sys.stderr)
     return 1 if report else 0

@@ -266,6 +266,11 @@ def test_command_line(
     assert run(["run", str(script), argument]) == 0
     assert run(["run", "--json", "-", str(script), argument]) == 1
     assert "FLY-U739" in capsys.readouterr().err
+    command[command.index(str(out))] = str(tmp_path)
+    assert run(command) == 1
+    printed = capsys.readouterr()
+    assert "cannot be written: Is a directory [FLY-U525]" in printed.err
+    assert ("FLY-U733" in printed.err) == (code == 1)
 
 
 PLUGIN_TEST = """

@@ -225,11 +225,72 @@ def test_a_launcher_that_was_only_compiled_does_not_launch(program):
     a = np.zeros(8, np.float32)
     with config.scope(FLYDSL_TARGET="gfx942", COMPILE_ONLY=True):
         compiled = flyc.compile(aot_program.launch, a, 1, 1.0)
-        with pytest.raises(UserError, match="only compiled"):
+        with pytest.raises(UserError, match="only compiled") as caught:
             compiled(a, 1, 1.0, 64)
+        compiled.save(program / "scale.fly")
+        loaded = flyc.load(program / "scale.fly")
+        with pytest.raises(UserError, match="only compiled"):
+            loaded(a, 1, 1.0, 64)
+    assert (caught.value.code, caught.value.value) == ("FLY-U422", "COMPILE_ONLY=1")
+    assert not a.any()
     assert compiled.hsaco[:4] == b"\x7fELF"
     assert "s_endpgm" in compiled.isa
     assert "kernel_0" in compiled.report()
+    a += 1
+    # The setting counts where something would be launched.
+    for called in (compiled, loaded):
+        called(a, 8, 3.0, 64)
+    assert (a == 9).all()
+
+
+def test_what_was_compiled_for_a_target_is_called_for_it(program):
+    """Whatever the settings name at the call; nor is it taken for what they would compile."""
+    import aot_program
+
+    from flydsl.compiler.driver import cache_of
+
+    launch, a = aot_program.launch, np.ones(8, np.float32)
+    with config.scope(FLYDSL_TARGET="gfx1250", FLYDSL_COMPILE_OPT_LEVEL=1):
+        compiled = flyc.compile(launch, a, 1, 1.0)
+    with config.scope(FLYDSL_TARGET="gfx942"):
+        compiled(a, 8, 3.0, None)
+        launch(a, 8, 5.0)
+    assert (a == 15).all()
+    for (key, _), _loaded in cache_of(launch)._loaded.items():
+        assert cache_of(launch).artifact(key).code.target.arch == key.target.partition(":")[0]
+    assert {(key.target, key.options) for key, _ in cache_of(launch)._loaded} == {
+        (key.target, key.options) for key in cache_of(launch)._artifacts
+    }
+    assert len(cache_of(launch)._loaded) == 2
+
+
+@pytest.mark.parametrize("name", ["none/scale.fly", "folder", "folder/file/scale.fly"])
+def test_files_that_cannot_be_read_or_written_are_errors_of_both_kinds(program, name):
+    import aot_program
+
+    (program / "folder").mkdir()
+    (program / "folder" / "file").write_text("in the way")
+    with config.scope(FLYDSL_TARGET="gfx942", COMPILE_ONLY=True):
+        compiled = flyc.compile(aot_program.launch, np.ones(8, np.float32), 1, 1.0)
+    kind = {
+        "none/scale.fly": FileNotFoundError,
+        "folder": IsADirectoryError,
+        "folder/file/scale.fly": NotADirectoryError,
+    }[name]
+    for use in (compiled.save, flyc.load):
+        with pytest.raises(kind) as caught:
+            use(program / name)
+        error = caught.value
+        assert isinstance(error, UserError)
+        assert (error.code, error.value) == ("FLY-U484", str(program / name))
+        assert error.filename == str(program / name)
+        assert isinstance(OSError(error.errno, ""), kind)
+        assert error.allowed
+        assert error.location.file == __file__
+        for nothing in (None, 3, b"scale.fly", "a\0b"):
+            with pytest.raises(UserError, match="no path of a file") as caught:
+                use(nothing)
+            assert caught.value.value == nothing
 
 
 def test_the_command_compiles_for_several_targets(program, capsys):

@@ -325,8 +325,16 @@ def test_names_that_c_does_not_take_are_refused(compiled, tmp_path, prefix):
 
 
 def test_a_folder_that_does_not_exist_is_refused(compiled, tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
+    with pytest.raises(FileNotFoundError, match="there is no folder") as caught:
         compiled.export_to_c(tmp_path / "none", "base")
+    assert isinstance(caught.value, UserError)
+    assert (caught.value.code, caught.value.value) == ("FLY-U484", str(tmp_path / "none"))
+    with pytest.raises(NotADirectoryError, match=r"there is no folder .*FLY-U484"):
+        compiled.export_to_c(Path(__file__), "base")
+    (tmp_path / "taken.h").mkdir()
+    with pytest.raises(IsADirectoryError, match="the C files cannot be written: Is a directory"):
+        compiled.export_to_c(tmp_path, "taken")
+    (tmp_path / "taken.h").rmdir()
     for base in ("", ".", "..", "../x", "a/b", 'a"b', "a\\b", "a\nb"):
         with pytest.raises(UserError, match="empty or no file name"):
             compiled.export_to_c(tmp_path, base, "name")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import flydsl
 from flydsl.compiler.aot.description import Description, Parameter
-from flydsl.compiler.artifact import Artifact
+from flydsl.compiler.artifact import Artifact, only_compiled
 from flydsl.compiler.dispatch import MISS
+from flydsl.config.core import COMPILE_ONLY
 from flydsl.diagnostics import at_user_line
-from flydsl.errors import UserTypeError, UserValueError
+from flydsl.errors import UserOSError, UserTypeError, UserValueError
 from flydsl.frontend.eager import CAPTURE, capturing, ends_graph, run_eagerly
 from flydsl.plugins.payloads import ArgSpec, CodeObject, KernelInfo
 from flydsl.runtime.abi import ABI_VERSION
@@ -31,18 +33,37 @@ _KIND = b"FLYDSL compiled launcher "
 _MAGIC = _KIND + b"2\n"
 
 
-def save(path: Path, description: Description, artifact: Artifact) -> None:
+def save(path: str | Path, description: Description, artifact: Artifact) -> None:
     """Write a compiled launcher.
 
     Raises:
-        OSError: The file cannot be written.
+        UserTypeError: `path` is no path.
+        UserOSError: The file cannot be written.
     """
+    file = _path(path)
     content = description, artifact
     body = pickle.dumps(content, protocol=5)
     forms: dict[str, tuple[str, ...]] = {}
     _add_forms(content, forms)
     data = pickle.dumps((flydsl.__version__, ABI_VERSION, forms, body), protocol=5)
-    path.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
+    try:
+        file.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
+    except OSError as error:
+        raise UserOSError.of(
+            error,
+            "the compiled launcher cannot be written",
+            path,
+            code="FLY-U484",
+            allowed="a file in an existing folder",
+        ) from error
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
+        raise UserTypeError(
+            "this is no path of a file", code="FLY-U484", value=path, allowed="text or a Path"
+        )
+    return Path(path)
 
 
 def _add_forms(value: object, forms: dict[str, tuple[str, ...]]) -> None:
@@ -75,10 +96,20 @@ def load(path: str | Path) -> LoadedFunction:
 
     Raises:
         UserValueError: The file is something else, damaged, or from another version.
-        OSError: It cannot be read.
+        UserTypeError: `path` is no path.
+        UserOSError: It cannot be read.
     """
     with at_user_line():
-        data = Path(path).read_bytes()
+        try:
+            data = _path(path).read_bytes()
+        except OSError as error:
+            raise UserOSError.of(
+                error,
+                "the compiled launcher cannot be read",
+                path,
+                code="FLY-U484",
+                allowed="a file written by CompiledFunction.save",
+            ) from error
         start = len(_MAGIC) + 32
         body = data[start:]
         if data.startswith(_KIND) and not data.startswith(_MAGIC) and len(data) > start:
@@ -148,6 +179,7 @@ class LoadedFunction:
         Raises:
             UserTypeError: The arguments are not of the kinds that it was compiled for.
             UserValueError: A compile-time parameter is given another value.
+            UserRuntimeError: ``COMPILE_ONLY`` is set at the first call with arguments of a kind.
             TargetError: No device that runs the code is there, or the launch failed.
         """
         if kwargs or len(args) != len(self.description.parameters):
@@ -213,6 +245,8 @@ class LoadedFunction:
                 )
         if any(s.key != p.key for s, p in zip(specs, parameters, strict=True)):
             raise self._mismatch(args)
+        if COMPILE_ONLY.get():
+            raise only_compiled(self.description.launcher)
         devices = [spec.device for spec in specs if spec.device]
         placement = choose_placement(devices, self.code.format)
         check_streams({p.name: s for p, s in zip(parameters, specs, strict=True)}, placement)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from flydsl.compiler.aot.description import Description, Parameter
 from flydsl.compiler.artifact import Artifact
-from flydsl.errors import UserValueError
+from flydsl.errors import UserOSError, UserValueError
 from flydsl.runtime.abi import ABI_VERSION, FlyHostContext, FlyLaunch
 
 __all__ = ["export_to_c"]
@@ -77,7 +78,8 @@ def export_to_c(
     Raises:
         UserValueError: `prefix` is no free C identifier, `base` is no file name, the code is not
             for HIP, or the program prints or asserts.
-        FileNotFoundError: The folder does not exist.
+        UserOSError: The folder does not exist (a `FileNotFoundError`), is none, or cannot be
+            written.
     """
     if not _IDENTIFIER.match(prefix) or prefix in _TAKEN or f" {prefix}(" in _HIP:
         raise UserValueError(
@@ -104,12 +106,22 @@ def export_to_c(
             hint="remove fx.printf and fx.device_assert, or compile them in by a Constexpr flag",
         )
     folder = Path(directory)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}")
     header, source = folder / f"{base}.h", folder / f"{base}.c"
     names = _c_names(prefix, description)
-    header.write_text(_header(prefix, description, names), encoding="utf-8")
-    source.write_text(_source(base, prefix, description, artifact), encoding="utf-8")
+    texts = (_header(prefix, description, names), _source(base, prefix, description, artifact))
+    try:
+        os.scandir(folder).close()
+        for file, text in zip((header, source), texts, strict=True):
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        there = folder.is_dir()
+        raise UserOSError.of(
+            error,
+            "the C files cannot be written" if there else f"there is no folder {folder}",
+            error.filename if there and error.filename else folder,
+            code="FLY-U484",
+            allowed="an existing folder that can be written",
+        ) from error
     return header, source
 
 
