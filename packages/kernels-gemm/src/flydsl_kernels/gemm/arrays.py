@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
-from flydsl_kernels.gemm.problem import Operand
+from flydsl_kernels.gemm.problem import Operand, operand_of
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = [
@@ -51,6 +52,25 @@ class Matrix:
     where: Operand
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a stack (batch, rows, k) becomes an operand.
+
+    Attributes:
+        repeated: Whether all matrices are the same memory.
+        loose: Whether no axis is contiguous, so that it is copied first.
+        k_major: Whether k is contiguous, if need be after copying.
+        leading: Elements from one row, or one k, to the next.
+        steps: Distances between rows, and between matrices, in bytes, as one number's bits.
+    """
+
+    repeated: bool
+    loose: bool
+    k_major: bool
+    leading: int
+    steps: int
+
+
 def address(array: Any) -> int:
     """Return the address of the first element."""
     if arrays.is_torch(array):
@@ -66,11 +86,17 @@ def aligned(array: Any) -> Any:
     return found
 
 
-def alignment(array: Any, steps: Sequence[int]) -> int:
-    """Return the largest power of two up to 16 that divides the address and the steps, in bytes."""
-    every = address(array) | _WIDEST
+def _bits(steps: Sequence[int], size: int) -> int:
+    """Return the bits that are set in 16 or in one of the steps, in bytes."""
+    every = _WIDEST
     for step in steps:
-        every |= step * array.itemsize
+        every |= step * size
+    return every
+
+
+def _power(start: int, bits: int) -> int:
+    """Return the largest power of two up to 16 that divides an address and all of some steps."""
+    every = start | bits
     return every & -every
 
 
@@ -113,30 +139,37 @@ def as_matrix(array: Any, transposed: bool, what: str) -> Matrix:
     stack = as_stack(array, what)
     if transposed:
         stack = _swapped(stack)
-    count, rows, k = (int(extent) for extent in stack.shape)
-    batch = count
-    if batch > 1 and arrays.strides(stack)[0] == 0:
-        stack, batch = stack[:1], 1
-    _, by_row, by_k = arrays.strides(stack)
-    k_major = by_k == 1 or k <= 1
-    if k_major and rows > 1 and by_row < k:
-        k_major = False
-    if not k_major and not (by_row == 1 and by_k >= rows):
-        k_major = True
+    count, rows, k = stack.shape
+    form = _form(tuple(stack.shape), arrays.strides(stack), stack.itemsize)
+    batch = 1 if form.repeated else count
+    if form.repeated:
+        stack = stack[:1]
+    if form.loose:
         stack = arrays.contiguous(stack)
-    elif not k_major and rows == 1 and by_row != 1:
-        stack = arrays.contiguous(stack)
-        k_major = True
-    found = stack if k_major else _swapped(stack)
-    lines, extent = (rows, k) if k_major else (k, rows)
-    leading = arrays.strides(found)[1] if lines > 1 else extent
-    steps = [leading]
-    if batch > 1:
-        steps.append(arrays.strides(found)[0])
-    where = Operand(k_major, leading, alignment(found, steps))
+        form = _form(tuple(stack.shape), arrays.strides(stack), stack.itemsize)
+    found = stack if form.k_major else _swapped(stack)
+    where = operand_of(form.k_major, form.leading, _power(address(found), form.steps))
     if found.itemsize == 1:
         found = arrays.as_bytes(found)
     return Matrix(found, batch, count, rows, k, where)
+
+
+@lru_cache(maxsize=4096)
+def _form(shape: tuple[int, int, int], strides: tuple[int, int, int], size: int) -> _Form:
+    """Return how a stack of this shape, strides in elements and bytes of an element is taken."""
+    batch, rows, k = shape
+    by_batch, by_row, by_k = strides
+    repeated = batch > 1 and by_batch == 0
+    k_major = by_k == 1 or k <= 1
+    if k_major and rows > 1 and by_row < k:
+        k_major = False
+    loose = not k_major and not (by_row == 1 and by_k >= rows)
+    if k_major or loose:
+        leading = by_row if rows > 1 else k
+    else:
+        leading = by_k if k > 1 else rows
+    steps = [leading] if repeated or batch <= 1 else [leading, by_batch]
+    return _Form(repeated, loose, k_major or loose, leading, _bits(steps, size))
 
 
 def as_weights(weight: PreshuffledWeight) -> Matrix:
@@ -145,7 +178,7 @@ def as_weights(weight: PreshuffledWeight) -> Matrix:
     found = arrays.as_bytes(weight.data) if weight.data.itemsize == 1 else weight.data
     found = aligned(found)
     found = found.reshape(count, weight.n, -1)
-    where = Operand(True, 0, alignment(found, ()), weight.layout)
+    where = operand_of(True, 0, _power(address(found), _WIDEST), weight.layout)
     return Matrix(found, count, count, weight.n, weight.k, where)
 
 
@@ -177,15 +210,24 @@ def as_output(array: Any, shape: Sequence[int], what: str) -> tuple[Any, Operand
         UserValueError: Rows are not contiguous or overlap, or axes of the batch do not merge.
     """
     stack = as_stack(array, what)
-    batch, rows, columns = shape
-    by_batch, by_row, by_column = arrays.strides(stack)
-    loose = (columns > 1 and by_column != 1) or (rows > 1 and by_row < columns)
-    empty = 0 in shape
-    if not empty and (loose or not arrays.shares_memory(array, stack)):
+    loose, leading, bits = _rows(tuple(shape), arrays.strides(stack), stack.itemsize)
+    moved = array.ndim > 3 and 0 not in shape and not arrays.shares_memory(array, stack)
+    if loose or moved:
         raise UserValueError(
             f"the rows of {what} cannot be written in place", code="FLY-U912",
             value=arrays.strides(array), allowed="contiguous rows that do not overlap",
         )  # fmt: skip
+    return stack, operand_of(True, leading, _power(address(stack), bits))
+
+
+@lru_cache(maxsize=4096)
+def _rows(
+    shape: tuple[int, ...], strides: tuple[int, int, int], size: int
+) -> tuple[bool, int, int]:
+    """Return whether no kernel writes to such a stack, and `leading` and `steps` as `_Form` has."""
+    batch, rows, columns = shape
+    by_batch, by_row, by_column = strides
+    loose = (columns > 1 and by_column != 1) or (rows > 1 and by_row < columns)
     leading = by_row if rows > 1 else columns
     steps = [leading, by_batch] if batch > 1 else [leading]
-    return stack, Operand(True, leading, alignment(stack, steps))
+    return loose and 0 not in shape, leading, _bits(steps, size)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import gcd
+from typing import Any
 
 from flydsl.errors import ConfigError
 from flydsl.ext.arguments import check_fields, element_type
@@ -19,6 +21,10 @@ __all__ = [
     "Operand",
     "Scaling",
     "default_output",
+    "operand_of",
+    "problem_of",
+    "scaling_of",
+    "with_result",
 ]
 
 ACTIVATIONS = ("", "relu", "silu", "gelu", "gelu_erf")
@@ -338,3 +344,21 @@ class GemmProblem:
         if self.c.alignment % 4 or step % 4:
             return 1
         return max(1, gcd(self.n, _WIDEST // size))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def problem_of(*values: Any) -> GemmProblem:
+    """Return `GemmProblem(*values)`: the same object in repeated calls, checked in the first."""
+    return GemmProblem(*values)
+
+
+@lru_cache(maxsize=4096)
+def with_result(problem: GemmProblem, c: Operand) -> GemmProblem:
+    """Return the problem with a result that lies as `c`."""
+    return replace(problem, c=c)
+
+
+operand_of = lru_cache(maxsize=4096, typed=True)(Operand)
+"""`Operand`, the same object for equal arguments."""
+scaling_of = lru_cache(maxsize=64, typed=True)(Scaling)
+"""`Scaling`, the same object for equal arguments."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 from flydsl_kernels.gemm.arrays import aligned, as_output, broadcast, stacked
-from flydsl_kernels.gemm.problem import SCALE_BLOCK, Operand, Scaling
+from flydsl_kernels.gemm.problem import SCALE_BLOCK, Operand, Scaling, scaling_of
 
 __all__ = ["Scales", "bias_of", "residual_of", "scales_of"]
 
@@ -69,6 +69,8 @@ def scales_of(
     like: Any, request: Scales, extents: tuple[int, int, int, int]
 ) -> tuple[Scaling, tuple[Any, Any, Any]]:
     """Return which scales there are, and each as (batch, rows or 1, blocks or 1)."""
+    if request.scale_a is None and request.scale_b is None and request.scale_out is None:
+        return scaling_of(), (None, None, None)
     batch, m, n, k = extents
     blocks = k // SCALE_BLOCK
     grid = (-(-n // SCALE_BLOCK), blocks)
@@ -83,7 +85,7 @@ def scales_of(
         kind, scale = _scale(array, like, name, (batch, rows, block if blocked else None))
         kinds.append(kind)
         found.append(scale)
-    return Scaling(*kinds), (found[0], found[1], found[2])
+    return scaling_of(*kinds), (found[0], found[1], found[2])
 
 
 def _scale(

@@ -12,7 +12,7 @@ from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.ops.preshuffled import check_layout, order_of
 from flydsl_kernels.gemm.ops.product import Request, apart, output_type
 from flydsl_kernels.gemm.planning import facts_of, plan_gemm
-from flydsl_kernels.gemm.problem import GemmProblem, Operand
+from flydsl_kernels.gemm.problem import GemmProblem, Operand, operand_of, problem_of, with_result
 from flydsl_kernels.gemm.rules import derive
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
@@ -60,9 +60,9 @@ def run_grouped(a: Any, b: Any, ends: Any, request: Request) -> Any:
             "a and b have different numbers of k", code="FLY-U911", value=second.k, allowed=str(k)
         )
     scaling, scales = _scales(a, request, (groups, m, n))
-    problem = GemmProblem(
+    problem = problem_of(
         m, n, k, arrays.dtype_name(a), b_dtype, output_type(a, request), 1,
-        first.where, second.where, Operand(), scaling, request.activation or "",
+        first.where, second.where, operand_of(), scaling, request.activation or "",
         request.bias is not None, request.residual is not None,
     )  # fmt: skip
     result = request.out
@@ -117,7 +117,7 @@ def _launch(
 
     a, b, c, ends = given
     facts = facts_of(arrays.target_of(c))
-    whole = replace(problem, c=where)
+    whole = with_result(problem, where)
     config = request.config
     if config is None:
         # About as many rows as a group has on average decide the tile.

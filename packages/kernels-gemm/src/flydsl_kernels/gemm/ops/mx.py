@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import ConfigError, TargetError, UserValueError
@@ -11,11 +11,17 @@ from flydsl.ext.arguments import check_no_gradient
 from flydsl_kernels.gemm.arrays import aligned, as_output, as_stack, stacked
 from flydsl_kernels.gemm.formats import SHARED
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, apart, config_of, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type, planned, sum_plan
 from flydsl_kernels.gemm.planning import facts_of
-from flydsl_kernels.gemm.problem import SHARED_K, GemmProblem, Operand, Scaling
-from flydsl_kernels.gemm.rules import sum_epilogue
-from flydsl_kernels.gemm.shared import WAVE_ORDER, derive_shared
+from flydsl_kernels.gemm.problem import (
+    SHARED_K,
+    GemmProblem,
+    operand_of,
+    problem_of,
+    scaling_of,
+    with_result,
+)
+from flydsl_kernels.gemm.shared import WAVE_ORDER
 from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight, pack_fp4, pack_fp6
 
@@ -202,10 +208,10 @@ def _run(
     name = output_type(like, request) if given else "bfloat16"
     whole = (batch, m, n)
     scaling, scales = scales_of(like, Request(scale_out=request.scale_out), (*whole, k))
-    scaling = Scaling("shared", "shared", scaling.out)
-    problem = GemmProblem(
-        m, n, k, first.kind, second.kind, name, batch, Operand(), Operand(order=second.order),
-        Operand(), scaling,
+    scaling = scaling_of("shared", "shared", scaling.out)
+    problem = problem_of(
+        m, n, k, first.kind, second.kind, name, batch, operand_of(), operand_of(order=second.order),
+        operand_of(), scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
     result = request.out
@@ -219,9 +225,9 @@ def _run(
     if request.residual is not None:
         residual, where = residual_of(request.residual, like, whole, where)
     bias = c if request.bias is None else bias_of(request.bias, like, batch, n)
-    problem = replace(problem, c=where)
+    problem = with_result(problem, where)
     if 0 not in whole:
-        plan = derive_shared(problem, facts, config_of(problem, facts, request))
+        plan = planned(problem, facts, request)
         extras = (bias, residual, *(c if scale is None else scale for scale in scales))
         _launch(operands, c, extras, problem, (plan, request.stream))
     return result
@@ -233,7 +239,7 @@ def _launch(
 ) -> None:  # fmt: skip
     from flydsl_kernels.gemm.device.epilogue import Extras
     from flydsl_kernels.gemm.device.mx import launch_mx
-    from flydsl_kernels.gemm.device.split_k import SplitPlan, launch_sum
+    from flydsl_kernels.gemm.device.split_k import launch_sum
 
     (first, second), (plan, stream) = operands, how
     stacks = [
@@ -246,4 +252,4 @@ def _launch(
         return
     work = arrays.empty((parts * problem.batch, problem.m, problem.n), "float32", c)
     launch_mx(*stacks, work, more, plan, stream)
-    launch_sum(work, c, more, SplitPlan(parts, False, sum_epilogue(problem)), stream)
+    launch_sum(work, c, more, sum_plan(problem, parts), stream)

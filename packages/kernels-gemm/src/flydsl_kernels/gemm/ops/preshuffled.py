@@ -13,11 +13,16 @@ from flydsl_kernels.gemm.arrays import address, as_output, broadcast
 from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.formats import FORMATS, PACKED
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, apart, output_type, run_gemm
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type, run_gemm, sum_plan
 from flydsl_kernels.gemm.plan import WEIGHTS
 from flydsl_kernels.gemm.planning import facts_of
-from flydsl_kernels.gemm.problem import SCALE_BLOCK, GemmProblem, Operand
-from flydsl_kernels.gemm.rules import sum_epilogue
+from flydsl_kernels.gemm.problem import (
+    SCALE_BLOCK,
+    GemmProblem,
+    operand_of,
+    problem_of,
+    with_result,
+)
 from flydsl_rocdl.kernels.preshuffle import LAYOUTS
 
 __all__ = [
@@ -169,8 +174,8 @@ def _one(a: Any, weight: Any, request: Request, how: tuple[str, Any]) -> Any:
         None, scale_a=request.scale_a, scale_b=request.scale_b, scale_out=request.scale_out
     )
     scaling, scales = scales_of(a, own, (1, m, n, k))
-    problem = GemmProblem(
-        m, n, k, arrays.dtype_name(a), "", name, 1, Operand(), Operand(), Operand(), scaling,
+    problem = problem_of(
+        m, n, k, arrays.dtype_name(a), "", name, 1, *(operand_of(),) * 3, scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
     result = result_of(a, n, name, request)
@@ -292,7 +297,7 @@ def separately(
         scales: Of A, B and the result, or None each.
     """
     from flydsl_kernels.gemm.device.epilogue import Extras
-    from flydsl_kernels.gemm.device.split_k import SplitPlan, launch_sum
+    from flydsl_kernels.gemm.device.split_k import launch_sum
 
     like, result = arrays_
     m, n = problem.m, problem.n
@@ -304,7 +309,7 @@ def separately(
     bias = None if request.bias is None else bias_of(request.bias, like, 1, n)
     extras = [c if item is None else item for item in (bias, residual, *scales)]
     parts = int(sums.shape[0]) if sums.ndim == 3 else 1
-    summing = SplitPlan(parts, False, sum_epilogue(replace(problem, c=where)))
+    summing = sum_plan(with_result(problem, where), parts)
     launch_sum(sums.reshape(parts, m, n), c, Extras(*extras), summing, request.stream)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
@@ -15,14 +16,17 @@ from flydsl_kernels.gemm.planning import facts_of, plan_gemm
 from flydsl_kernels.gemm.problem import (
     LAYOUTS,
     GemmProblem,
-    Operand,
     default_output,
+    operand_of,
+    problem_of,
+    with_result,
 )
 from flydsl_kernels.gemm.rules import derive, sum_epilogue
-from flydsl_rocdl.arch import ArchFacts
+from flydsl_kernels.gemm.shared import derive_shared
+from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
-__all__ = ["Request", "apart", "config_of", "output_type", "run_gemm"]
+__all__ = ["Request", "apart", "output_type", "planned", "run_gemm", "sum_plan"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -57,7 +61,8 @@ class Request:
     def with_scales_like(self, a: Any) -> Request:
         """Return the same with scales that are numbers as arrays beside `a`."""
         names = ("scale_a", "scale_b", "scale_out")
-        numbers = {n: getattr(self, n) for n in names if is_number(getattr(self, n))}
+        given = {n: getattr(self, n) for n in names if getattr(self, n) is not None}
+        numbers = {n: value for n, value in given.items() if is_number(value)}
         units = {n: arrays.zeros((1,), "float32", a) + as_number(v, n) for n, v in numbers.items()}
         return replace(self, **units) if units else self
 
@@ -91,18 +96,44 @@ def run_gemm(a: Any, b: Any, request: Request) -> Any:
     given = _given(a, b, request)
     if 0 in given.result.shape:
         return given.result
-    facts = facts_of(arrays.target_of(a))
-    config = config_of(given.problem, facts, request)
-    _launch(given, derive(given.problem, facts, config), request.stream)
+    plan = planned(given.problem, facts_of(arrays.target_of(a)), request)
+    _launch(given, plan, request.stream)
     return given.result
 
 
-def config_of(problem: GemmProblem, facts: ArchFacts, request: Request) -> GemmConfig:
-    """Return the configuration that was asked for, or the best one that is planned."""
-    if request.config is None:
-        return plan_gemm(problem, facts.name, split_k=request.split_k).best.config
-    config: GemmConfig = request.config
-    return config if request.split_k is None else replace(config, split_k=request.split_k)
+def planned(problem: GemmProblem, facts: ArchFacts, request: Request) -> Any:
+    """Return what to compile: for the configuration asked for, or the best one that is planned.
+
+    Returns:
+        What `derive` returns, or `derive_shared` for E8M0 scales.
+    """
+    return _planned(problem, facts.name, request.config, request.split_k)
+
+
+@lru_cache(maxsize=4096)
+def _planned(
+    problem: GemmProblem, arch: str, config: GemmConfig | None, split_k: int | None
+) -> Any:
+    if config is None:
+        config = plan_gemm(problem, arch, split_k=split_k).best.config
+    elif split_k is not None:
+        config = replace(config, split_k=split_k)
+    return (derive_shared if problem.shared else derive)(problem, lookup(arch), config)
+
+
+@lru_cache(maxsize=4096)
+def sum_plan(problem: GemmProblem, parts: int, integer: bool = False) -> Any:
+    """Return what adding the parts of K, and finishing the sums, is compiled for."""
+    from flydsl_kernels.gemm.device.split_k import SplitPlan
+
+    return SplitPlan(parts, integer, sum_epilogue(problem))
+
+
+@lru_cache(maxsize=4096)
+def _stream_plan(problem: GemmProblem, plan: Any, integer: bool) -> Any:
+    from flydsl_kernels.gemm.device.stream_k import StreamPlan
+
+    return StreamPlan(plan, integer, sum_epilogue(problem))
 
 
 def apart(request: Request, *operands: Any) -> tuple[Any, ...]:
@@ -119,12 +150,12 @@ def apart(request: Request, *operands: Any) -> tuple[Any, ...]:
 
     def one(array: Any, in_place: bool = False) -> Any:
         if isinstance(array, PreshuffledWeight):
-            return replace(array, data=one(array.data), scales=one(array.scales))
+            return _replaced(array, data=one(array.data), scales=one(array.scales))
         if array is None or arrays.is_torch(array) != torch:
             return array  # what is wrong about it is said where it is checked
         return arrays.apart(array, out, in_place=in_place)
 
-    others = replace(
+    others = _replaced(
         request, bias=one(request.bias), residual=one(request.residual, in_place=True),
         scale_a=one(request.scale_a), scale_b=one(request.scale_b),
         scale_out=one(request.scale_out),
@@ -132,10 +163,16 @@ def apart(request: Request, *operands: Any) -> tuple[Any, ...]:
     return others, *(one(array) for array in operands)
 
 
+def _replaced(instance: Any, **fields: Any) -> Any:
+    """Return an instance with other fields: itself, unless one of them is another object."""
+    same = all(getattr(instance, name) is value for name, value in fields.items())
+    return instance if same else replace(instance, **fields)
+
+
 def _launch(given: _Given, plan: Any, stream: Any) -> None:
     from flydsl_kernels.gemm.device.dense import launch_dense
     from flydsl_kernels.gemm.device.epilogue import Extras
-    from flydsl_kernels.gemm.device.split_k import SplitPlan, launch_sum
+    from flydsl_kernels.gemm.device.split_k import launch_sum
 
     problem = given.problem
     batch = problem.batch
@@ -152,20 +189,19 @@ def _launch(given: _Given, plan: Any, stream: Any) -> None:
     kind = "int32" if integer else "float32"
     work = arrays.empty((parts * batch, problem.m, problem.n), kind, given.result)
     launch_dense(a, b, work, extras, plan, stream)
-    summing = SplitPlan(parts, integer, sum_epilogue(problem))
-    launch_sum(work, given.c, extras, summing, stream)
+    launch_sum(work, given.c, extras, sum_plan(problem, parts, integer), stream)
 
 
 def _stream(given: _Given, plan: Any, integer: bool, stream: Any) -> None:
     from flydsl_kernels.gemm.device.epilogue import Extras
-    from flydsl_kernels.gemm.device.stream_k import StreamPlan, launch_stream, launch_stream_sum
+    from flydsl_kernels.gemm.device.stream_k import launch_stream, launch_stream_sum
 
     problem, config = given.problem, plan.config
     a, b = (stacked(matrix.array, problem.batch) for matrix in (given.a, given.b))
     shape = (2 * config.streams, config.tile_m, config.tile_n)
     work = arrays.empty(shape, "int32" if integer else "float32", given.result)
     extras = Extras(*given.extras)
-    shared = StreamPlan(plan, integer, sum_epilogue(problem))
+    shared = _stream_plan(problem, plan, integer)
     launch_stream(a, b, given.c, work, extras, shared, stream)
     launch_stream_sum(work, given.c, problem.k, extras, shared, stream)
 
@@ -195,9 +231,9 @@ def _given(a: Any, b: Any, request: Request) -> _Given:
         )  # fmt: skip
     m, n = first.rows, second.rows
     scaling, scales = scales_of(a, request, (batch, m, n, first.k))
-    problem = GemmProblem(
+    problem = problem_of(
         m, n, first.k, arrays.dtype_name(a), b_dtype,
-        _output_type(request), batch, first.where, second.where, Operand(), scaling,
+        _output_type(request), batch, first.where, second.where, operand_of(), scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
     return _with_results(a, b, problem, (first, second), request, scales)
@@ -236,11 +272,8 @@ def _with_results(
         if operands[0].stacked != problem.batch or (a.ndim == 2 and b.batch is not None):
             outer = (problem.batch,)
     else:
-        batches = [
-            (matrix.stacked == problem.batch, array.ndim)
-            for matrix, array in zip(operands, (a, b), strict=True)
-        ]
-        outer = tuple((a if batches[0] >= batches[1] else b).shape[:-2])
+        whole_a, whole_b = (matrix.stacked == problem.batch for matrix in operands)
+        outer = tuple((a if (whole_a, a.ndim) >= (whole_b, b.ndim) else b).shape[:-2])
     shape = (*outer, problem.m, problem.n)
     whole = (problem.batch, problem.m, problem.n)
     if request.out is None:
@@ -258,4 +291,4 @@ def _with_results(
     if request.bias is not None:
         bias = bias_of(request.bias, a, problem.batch, problem.n)
     absent = [c if scale is None else scale for scale in scales]
-    return _Given(replace(problem, c=where), *operands, result, c, (bias, residual, *absent))
+    return _Given(with_result(problem, where), *operands, result, c, (bias, residual, *absent))

@@ -16,10 +16,9 @@ from flydsl_kernels.gemm.ops.preshuffled import (
     result_of,
     separately,
 )
-from flydsl_kernels.gemm.ops.product import Request, apart, config_of, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type, planned
 from flydsl_kernels.gemm.planning import facts_of
-from flydsl_kernels.gemm.problem import SHARED_K, GemmProblem, Operand, Scaling
-from flydsl_kernels.gemm.shared import derive_shared
+from flydsl_kernels.gemm.problem import SHARED_K, GemmProblem, operand_of, problem_of, scaling_of
 from flydsl_rocdl.arch import ArchFacts
 from flydsl_rocdl.kernels.preshuffle import pack_fp4, preshuffle_scales
 
@@ -79,14 +78,14 @@ def _one(operand: tuple[Any, str], weight: Any, request: Request, facts: ArchFac
     codes, kind = operand
     m, n, k = int(codes.shape[0]), weight.n, weight.k
     scaling, scales = scales_of(codes, Request(scale_out=request.scale_out), (1, m, n, k))
-    problem = GemmProblem(
-        m, n, k, kind, weight.dtype, output_type(codes, request), 1, Operand(),
-        Operand(order=weight.layout), Operand(), Scaling("shared", "shared", scaling.out),
+    problem = problem_of(
+        m, n, k, kind, weight.dtype, output_type(codes, request), 1, operand_of(),
+        operand_of(order=weight.layout), operand_of(), scaling_of("shared", "shared", scaling.out),
         request.activation or "", request.bias is not None, request.residual is not None,
     )  # fmt: skip
     result = result_of(codes, n, problem.out_dtype, request)
     if m:
-        plan = derive_shared(problem, facts, config_of(problem, facts, request))
+        plan = planned(problem, facts, request)
         row_scales = _row_scales(request.scale_a, k)
         _launch((codes, row_scales, weight, result), plan, problem, request, scales)
     return result
