@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from flydsl.config.parsers import Parser, as_text
 from flydsl.errors import CompilerBug, UserValueError
+from flydsl.words import Words
 
 __all__ = [
     "Setting",
@@ -278,15 +279,23 @@ def watch(*settings: Setting[Any]) -> Callable[[], tuple[object, ...]]:
     """
     names = [name for s in settings for name in (s.name, *s.aliases)]
     # The mapping under os.environ spares decoding the keys and values on every look-up.
-    raw: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
+    raw: Any = getattr(os.environ, "_data", os.environ)
     encode = getattr(os.environ, "encodekey", None)
     if raw is os.environ or encode is None:
         raw, keys = os.environ, list(names)
     else:
         keys = [encode(name) for name in names]
     read, overrides = raw.get, _OVERRIDES.get
+    words = Words((), (raw,)).read
+    known: tuple[bytes | None, tuple[object, ...]] = (None, ())
 
     def current() -> tuple[object, ...]:
-        return (overrides(), *map(read, keys))
+        nonlocal known
+        seen, values = known
+        now = words()
+        if now is None or now != seen:
+            values = tuple(map(read, keys))
+            known = now, values
+        return overrides(), values
 
     return current

@@ -23,13 +23,14 @@ from flydsl.frontend.contents import (
     slots_of,
 )
 from flydsl.frontend.eligible import is_user_module
+from flydsl.words import Words, viewed
 
 __all__ = ["Check", "FunctionState", "Place", "Watch"]
 
 _MAX_DEPTH = 8
 _FEW = 12
 """Up to so many, a loop is faster than functions that loop."""
-_FUNCTION_PARTS: Final = ("__code__", "__defaults__", "__kwdefaults__")
+_FUNCTION: Final = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _HASHED = (set, functools.partial, types.MethodType, MEMOISED)
 """What is compared by content on every launch."""
 
@@ -136,6 +137,22 @@ class _Held:
         return True
 
 
+class _Parts:
+    """What to look at of a value and of all that it holds.
+
+    Attributes:
+        readers: Functions and what to call them with, which return tuples of objects.
+        kinds: Objects of classes of the user's, and these.
+        functions, dictionaries: Others.
+    """
+
+    def __init__(self) -> None:
+        self.readers: list[tuple[Callable[[Any], tuple[Any, ...]], object]] = []
+        self.kinds: list[tuple[object, type]] = []
+        self.functions: list[types.FunctionType] = []
+        self.dictionaries: list[dict[Any, Any]] = []
+
+
 class _Inside:
     """A value whose content may change."""
 
@@ -143,27 +160,40 @@ class _Inside:
         self._value, self._content, self._names = value, content, names
         self._kinds: list[tuple[object, type]] = []
         self._parts: list[tuple[Callable[..., Any], object, tuple[object, ...]]] | None = None
+        self._words = Words((), ())
+        self._seen: bytes | None = None
 
     def holds(self) -> bool:
         # Another class may have the same name. That of the value itself is another check.
         for owner, kind in self._kinds:
             if type(owner) is not kind:
                 return False
-        if self._parts is not None:
+        if self._parts is not None and self._words.read() == self._seen:
             for read, owner, before in self._parts:
                 now = read(owner)
                 if len(now) != len(before) or not all(map(is_, now, before)):
                     break
             else:
                 return True
+        return self._look()
+
+    def _look(self) -> bool:
+        """Return whether the content is the same, and keep what to look at from now on."""
         value, names = self._value, self._names
+        found = _Parts()
+        looked = _parts(value, names, found, 0)
+        words = Words(found.functions, found.dictionaries)
+        seen = words.read()
+        if seen is None:
+            found.readers += [(_FUNCTION, function) for function in found.functions]
+            found.readers += [(_values, space) for space in found.dictionaries]
+        # All is read before it is hashed: other threads may change it meanwhile.
+        parts = [(read, owner, read(owner)) for read, owner in found.readers]
         if content_of(value, names).digest != self._content:
             return False
-        parts: list[tuple[Callable[..., Any], object]] = []
-        self._kinds = []
-        looked = _parts(value, names, (parts, self._kinds), 0)
         # Where not all parts can be looked at, the content is hashed every time.
-        self._parts = [(read, owner, read(owner)) for read, owner in parts] if looked else None
+        self._parts = parts if looked else None
+        self._kinds, self._words, self._seen = found.kinds, words, seen
         return True
 
 
@@ -198,17 +228,43 @@ class Watch:
                 counts[id(owner)] = (owner, cast("int", value))
             elif kind == "absent":
                 space = owner.__globals__
-                absent[id(space), name] = (space.keys(), name)
+                absent[id(space), name] = (space, name)
             if content:
                 inside[id(value), content, id(names)] = _Inside(value, content, names)
         self._functions = tuple({id(state.function): state for state in functions}.values())
+        spaces = [space for space, _, _ in items.values()]
+        spaces += [vars(kind) for kind, _ in counts.values()]
+        spaces += [space for space, _ in absent.values()]
+        different = {id(space): space for space in map(viewed, spaces)}
+        self._words = Words((state[0] for state in self._functions), different.values())
+        self._seen: bytes | None = None
         self._items = _Held(getitem, items.values())
         self._attributes = _Held(getattr, attributes.values())
         self._inside = tuple(inside.values())
-        self._counts, self._absent = tuple(counts.values()), tuple(absent.values())
+        self._counts = tuple(counts.values())
+        self._absent = tuple((space.keys(), names) for space, names in absent.values())
 
     def holds(self) -> bool:
         """Return whether every place still holds what it held."""
+        words = self._words.read()
+        try:
+            if words is None or words != self._seen:
+                if not self._hold():
+                    return False
+                # Read before what has been looked at since: other threads may change it meanwhile.
+                self._seen = words
+            if self._attributes and not self._attributes.holds():
+                return False
+            return not self._inside or all(value.holds() for value in self._inside)
+        except (KeyError, ValueError, AttributeError):  # something is gone
+            return False
+
+    def _hold(self) -> bool:
+        """Return whether functions and dictionaries hold what they held.
+
+        Raises:
+            KeyError: Something is gone.
+        """
         for function, code, defaults, keyword_defaults in self._functions:
             if (
                 function.__code__ is not code
@@ -222,12 +278,7 @@ class Watch:
         for names, absent in self._absent:
             if not names.isdisjoint(absent):
                 return False
-        try:
-            if not self._items.holds() or (self._attributes and not self._attributes.holds()):
-                return False
-            return not self._inside or all(value.holds() for value in self._inside)
-        except (KeyError, ValueError, AttributeError):  # something is gone
-            return False
+        return self._items.holds()
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -242,20 +293,19 @@ def _dictionary(owner: object) -> tuple[object, ...]:
 def _parts(
     value: Any,
     names: frozenset[str] | None,
-    found: tuple[list[tuple[Callable[..., Any], object]], list[tuple[object, type]]],
+    found: _Parts,
     depth: int,
 ) -> bool:
-    """Collect what to read of a value and of all that it holds; return whether that is everything.
+    """Collect what to look at of a value; return whether that is everything.
 
     Args:
         value: The value.
         names: See `content_of`.
-        found: Gets functions and what to call them with, which return tuples of objects; and
-            objects of classes of the user's, and these.
+        found: Gets it.
         depth: How far inside another value it is.
     """
     kind = type(value)
-    readers, kinds = found
+    readers = found.readers
     inner: Iterable[Any]
     if depth == _MAX_DEPTH or kind in _HASHED:
         return False
@@ -269,10 +319,13 @@ def _parts(
         readers.append((tuple, value))
         inner = value
     elif kind in (dict, types.MappingProxyType):
-        readers.append((_values, value))
-        inner = _values(value)
+        space = viewed(value)
+        if type(space) is not dict:
+            return False
+        found.dictionaries.append(space)
+        inner = _values(space)
     elif kind is types.FunctionType:
-        readers.append((attrgetter(*_FUNCTION_PARTS), value))
+        found.functions.append(value)
         inner = (value.__defaults__, value.__kwdefaults__)
         if value.__closure__ is not None:
             return False
@@ -281,7 +334,7 @@ def _parts(
     ):
         attributes = _attributes(value, names)
         readers += [(reader, value) for reader in attributes]
-        kinds.append((value, kind))
+        found.kinds.append((value, kind))
         inner = [item for reader in attributes for item in reader(value)]
         if not attributes:
             return False

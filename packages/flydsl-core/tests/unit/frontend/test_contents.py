@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import functools
 import math
@@ -115,6 +116,7 @@ MUTATIONS = [
 
 @pytest.mark.parametrize(("thing", "change"), MUTATIONS, ids=lambda value: str(value)[:20])
 def test_changes_in_place_are_noticed(thing, change):
+    thing = copy.deepcopy(thing)
     found = collect_dependencies(using(thing))
     assert found.unchanged()
     change(thing)
