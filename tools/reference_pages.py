@@ -64,7 +64,8 @@ This page is generated from the code by `tools/reference_pages.py`.
 ENVIRONMENT = """# Environment variables
 
 Settings that change the generated code are read once per compile, the others when they are needed.
-An unusable value is an error that names the variable and what is allowed. `flydsl doctor` lists the
+An unusable value is an error that names the variable and what is allowed, at the first call that
+compiles or finds something on disk, whether or not it needs the setting. `flydsl doctor` lists the
 variables that are set, with a remark on each that nothing reads.
 
 `flydsl.config.scope` overrides settings for a block of code without touching the environment:

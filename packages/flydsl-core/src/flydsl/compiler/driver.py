@@ -14,7 +14,7 @@ from flydsl.compiler.artifact import CompileKey
 from flydsl.compiler.cache import FunctionCache
 from flydsl.compiler.dispatch import MISS, MISSING, make_front
 from flydsl.compiler.persistence import persistence_for
-from flydsl.config import compile_options, watch
+from flydsl.config import check_all, compile_options, watch
 from flydsl.config import core as settings
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import CompilerBug, FlyDSLError
@@ -162,6 +162,8 @@ class Driver:
             if found is not None and not call.options.dump_ir:
                 _announce("cache-hit", function.name, call.target.name)
                 return found
+            # By now all that takes part has declared its settings.
+            check_all()
             persistence = persistence_for(function, call)
             kept = persistence.fetch()
             if kept is None:
@@ -275,13 +277,14 @@ def _described(parameter: Any, value: object) -> ArgSpec:
     from flydsl.plugins.manager import plugin_manager
     from flydsl.plugins.payloads import ArgSpec
 
+    manager = plugin_manager()
     try:
         if parameter.constexpr:
             return describe_static(parameter.name, value, parameter.annotation)
         if value is None and parameter.optional:
             return absent()
         wanted = parameter.dsl_type
-        spec = plugin_manager().hook.flydsl_argument(value=value, annotation=wanted)
+        spec = manager.hook.flydsl_argument(value=value, annotation=wanted)
         if not isinstance(spec, ArgSpec):
             raise CompilerBug(
                 "a plugin answered flydsl_argument with something else", value=spec, code="FLY-B442"

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from flydsl.config import core, parsers
 from flydsl.config.options import FASTMATH_FLAGS, CompileOptions, compile_options
-from flydsl.config.settings import Setting, VariableReport, catalogue, report, scope, setting, watch
+from flydsl.config.settings import (
+    Setting,
+    VariableReport,
+    catalogue,
+    check_all,
+    report,
+    scope,
+    setting,
+    watch,
+)
 
 __all__ = [
     "FASTMATH_FLAGS",
@@ -20,6 +29,7 @@ __all__ = [
     "Setting",
     "VariableReport",
     "catalogue",
+    "check_all",
     "compile_options",
     "core",
     "parsers",

@@ -25,6 +25,7 @@ __all__ = [
     "Setting",
     "VariableReport",
     "catalogue",
+    "check_all",
     "default_cache_dir",
     "environment_text",
     "overridden",
@@ -187,6 +188,16 @@ def environment_text(prefixes: tuple[str, ...]) -> str:
     """Return every variable whose name begins with one of `prefixes`, as text for cache keys."""
     names = sorted(name for name in os.environ if name.startswith(prefixes))
     return "\n".join(f"{name}={os.environ.get(name, '')}" for name in names)
+
+
+def check_all() -> None:
+    """Look at every setting declared so far, whether or not anything is going to read it.
+
+    Raises:
+        UserValueError: One has a value that it cannot take; names the variable.
+    """
+    for declared in tuple(_REGISTRY.values()):
+        declared.get()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,12 @@ def _announced() -> tuple[RuntimeInfo, ...]:
 
 
 def _requested() -> tuple[str, int] | None:
-    """Return the runtime name and device index that ``FLYDSL_DEVICE`` asks for."""
+    """Return the runtime name and device index that ``FLYDSL_DEVICE`` asks for.
+
+    Raises:
+        UserValueError: The setting is malformed.
+        TargetError: No installed plugin has such a runtime.
+    """
     text = settings.DEVICE.get()
     if text is None:
         return None
@@ -80,10 +85,24 @@ def _requested() -> tuple[str, int] | None:
             allowed=", ".join(info.name for info in _announced())
             + ", each with an optional :index",
         )
+    known = [info.name for info in _announced()]
+    if known and name not in known:
+        from difflib import get_close_matches  # only needed for the message
+
+        close = get_close_matches(name, known, n=2)
+        failed = [f"{r.owner} failed to import: {r.error!r}" for r in plugin_manager().failed()]
+        hints = [f"did you mean {' or '.join(close)}?"] if close else []
+        raise TargetError(
+            f"{settings.DEVICE.name} names a device runtime that no installed plugin has",
+            code="FLY-T451",
+            value=text,
+            allowed=f"{', '.join(known)}, each with an optional :index",
+            hint="; ".join(hints + failed),
+        )
     return name, int(index or 0)
 
 
-def _placed(info: RuntimeInfo, device: int) -> Placement:
+def _placed(info: RuntimeInfo, device: int, wanted: str = "") -> Placement:
     runtime = open_runtime(info)
     count = runtime.device_count()
     if device >= count:
@@ -92,7 +111,7 @@ def _placed(info: RuntimeInfo, device: int) -> Placement:
             code="FLY-T450",
             value=device,
             allowed=f"an index below {count}" if count else "",
-            hint=runtime.problem(),
+            hint="; ".join(filter(None, (wanted, runtime.problem()))),
         )
     return Placement(info, runtime, device)
 
@@ -132,7 +151,7 @@ def _without_tensors(object_format: str) -> Placement:
     if requested is not None:
         for info in fitting:
             if info.name == requested[0]:
-                return _placed(info, requested[1])
+                return _placed(info, requested[1], f"{settings.DEVICE.name} names it")
         raise _no_runtime(f"called {requested[0]!r} loads this kind of code")
     present = (i for i in fitting if not i.emulated and open_runtime(i).device_count() > 0)
     chosen = next(present, None) or next((i for i in fitting if i.emulated), None)
@@ -149,8 +168,9 @@ def choose_placement(devices: Iterable[str], object_format: str = "") -> Placeme
         object_format: `CodeObject.format` that the runtime must load, if the target is known.
 
     Raises:
-        UserValueError: The tensors are on different devices.
-        TargetError: No installed runtime serves that kind of device, or the device does not exist.
+        UserValueError: The tensors are on different devices, or ``FLYDSL_DEVICE`` is malformed.
+        TargetError: No installed runtime serves that kind of device or has the name that
+            ``FLYDSL_DEVICE`` gives, or the device does not exist.
     """
     found = sorted({device for device in devices if device})
     if not found:
@@ -162,16 +182,17 @@ def choose_placement(devices: Iterable[str], object_format: str = "") -> Placeme
             value=", ".join(found),
             allowed="one device for all tensors",
         )
+    requested = _requested()
     kind, _, index = found[0].partition(":")
     serving = [i for i in _announced() if kind in i.device_types]
     fitting = [i for i in serving if not object_format or object_format in i.formats]
     if not fitting:
         loads = f" and loads {object_format} code" if serving else ""
         raise _no_runtime(f"serves {kind} tensors{loads}", kind)
-    requested = _requested()
     for info in fitting:
         if requested is not None and info.name == requested[0]:
-            return _placed(info, int(index or requested[1]))
+            wanted = "" if index else f"{settings.DEVICE.name} names it"
+            return _placed(info, int(index or requested[1]), wanted)
     return _placed(fitting[0], int(index or 0))
 
 

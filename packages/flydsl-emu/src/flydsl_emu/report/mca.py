@@ -73,6 +73,7 @@ def analyse(instructions: Iterable[Instruction], arch: str, program: str) -> Mca
             f"llvm-mca does not analyse the loop: {detail.strip().splitlines()[0]}",
             code="FLY-T707",
             value=program,
+            hint=f"{LLVM_MCA.name} names the one to use",
         ) from error
     return _figures(found)
 

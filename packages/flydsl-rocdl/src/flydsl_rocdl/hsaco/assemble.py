@@ -59,7 +59,9 @@ def assemble(text: str, program: str, cpu: str, features: str) -> bytes:
         done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     except OSError as error:
         raise TargetError(
-            f"cannot start the assembler {program!r}: {error}", code="FLY-T624"
+            f"cannot start the assembler {program!r}: {error}",
+            code="FLY-T624",
+            hint="FLYDSL_ROCDL_LLVM_MC names the one to use",
         ) from error
     if done.returncode:
         message = done.stderr.decode(errors="replace").strip()

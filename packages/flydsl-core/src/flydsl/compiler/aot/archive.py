@@ -17,6 +17,7 @@ import flydsl
 from flydsl.compiler.aot.description import Description, Parameter
 from flydsl.compiler.artifact import Artifact, only_compiled
 from flydsl.compiler.dispatch import MISS
+from flydsl.config import check_all
 from flydsl.config.core import COMPILE_ONLY
 from flydsl.diagnostics import at_user_line
 from flydsl.errors import UserOSError, UserTypeError, UserValueError
@@ -249,6 +250,7 @@ class LoadedFunction:
             raise only_compiled(self.description.launcher)
         devices = [spec.device for spec in specs if spec.device]
         placement = choose_placement(devices, self.code.format)
+        check_all()
         check_streams({p.name: s for p, s in zip(parameters, specs, strict=True)}, placement)
         # Refuses a device of another architecture.
         choose_target(self.code.target, device=placement.runtime.device_spec(placement.device))
