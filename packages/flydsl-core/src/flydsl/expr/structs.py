@@ -15,9 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
-from flydsl.expr.ambient import IRValue
+from flydsl.expr.ambient import IRValue, in_trace
 from flydsl.expr.annotations import ConstexprKind, Stream, is_constexpr
 from flydsl.expr.fields import coerced, is_field_type
+from flydsl.expr.tensors import Tensor
 
 __all__ = ["Empty", "Field", "Struct", "StructType", "struct", "union"]
 
@@ -45,11 +46,13 @@ class StructType(type):
 
     Attributes:
         fields: The fields, in order.
+        names: Their names.
         is_union: Whether the type is a union.
         fixed: Values of compile-time fields that the type is specialised for.
     """
 
     fields: tuple[Field, ...]
+    names: frozenset[str]
     is_union: bool
     fixed: Mapping[str, Any]
 
@@ -74,7 +77,7 @@ class StructType(type):
             given[name] = item.stop
         space = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
         made = StructType(cls.__name__, (cls,), space)
-        made.fields, made.is_union = cls.fields, cls.is_union
+        made.fields, made.names, made.is_union = cls.fields, cls.names, cls.is_union
         made.fixed = MappingProxyType(given)
         return made
 
@@ -108,9 +111,16 @@ class Struct:
                 code="FLY-U288",
                 hint="allocate it, and peek and poke its fields",
             )
-        values = _bound(kind, args, kwargs)
-        owner = kind.base.__name__
-        checked = {f.name: _checked(owner, f, values[f.name]) for f in kind.fields}
+        complete = not args and kwargs.keys() == kind.names
+        values = kwargs if complete and not kind.fixed else _bound(kind, args, kwargs)
+        base, tracing = kind.base, in_trace()
+        checked: dict[str, Any] = {}
+        for field in kind.fields:
+            value = values[field.name]
+            if field.kind is Tensor and not field.constexpr and not tracing:
+                checked[field.name] = value  # as `coerced` does, for most fields of most structs
+            else:
+                checked[field.name] = _checked(base.__name__, field, value)
         object.__setattr__(self, "_values", checked)
 
     def __getattr__(self, name: str) -> Any:
@@ -297,7 +307,8 @@ def _made(
     made_of = "; ".join(f"{field.name}: {field.kind!r}" for field in fields)
     space.update({"__slots__": (), "_defaults": defaults, "_made_of": made_of})
     made = StructType(name, (Struct,), space)
-    made.fields, made.is_union, made.fixed = fields, is_union, MappingProxyType({})
+    made.fields, made.names = fields, frozenset(field.name for field in fields)
+    made.is_union, made.fixed = is_union, MappingProxyType({})
     return made
 
 

@@ -94,11 +94,12 @@ def _checked(operator: bool, needed: Mapping[str, Any], given: Mapping[str, Any]
     """Check arrays, and return whether one of them only has a shape."""
     present = list(needed.items())
     present += [(name, array) for name, array in given.items() if array is not None]
+    first = present[0][1]
     for name, array in present:
         _check_kind(array, name)
-    first = present[0][1]
-    for name, array in present[1:]:
-        arrays.check_same_library(array, first, name)
+    for name, array in present:
+        if array is not first:
+            arrays.check_same_library(array, first, name)
     if not arrays.is_torch(first) or compiling():
         return False
     only_shapes = [name for name, array in present if _only_shape(array, name, operator)]
@@ -133,9 +134,9 @@ def check_no_gradient(what: str, code: str, **given: Any) -> None:
 def _check_graph(needed: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse gradients for a call that leaves PyTorch's graph, as PyTorch's own `out` does."""
     torch = sys.modules["torch"]
-    if compiling() or not torch.is_grad_enabled():
+    if not torch.is_grad_enabled() or compiling():
         return
-    tensors = {**needed, **given}.items()
+    tensors = (*needed.items(), *given.items())
     wanted = [n for n, t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
     if wanted:
         raise UserValueError(

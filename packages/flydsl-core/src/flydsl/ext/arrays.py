@@ -45,9 +45,10 @@ def is_torch(array: Any, what: str = "this") -> bool:
     Raises:
         UserTypeError: It is neither.
     """
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return True
+    numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(array, numpy.ndarray):
         return False
     raise UserTypeError(
@@ -184,12 +185,12 @@ def _span(array: Any) -> tuple[int, int]:
     """Return the first address of an array and the one past its end; equal ones if it is empty."""
     if is_torch(array):
         start = int(array.data_ptr())
+        if array.is_contiguous():
+            return start, start + int(array.nbytes)
     else:
         start = int(array.__array_interface__["data"][0])
     if 0 in array.shape:
         return start, start
-    if is_torch(array) and array.is_contiguous():
-        return start, start + array.numel() * array.itemsize
     low, high = 0, 1
     for extent, step in zip(array.shape, strides(array), strict=True):
         reach = (int(extent) - 1) * step
@@ -273,12 +274,14 @@ def apart_from(results: Sequence[Any], *sources: Any, in_place: bool = False) ->
         sources: What is read, or None.
         in_place: Whether an element of a result may be the same one of a source.
     """
+    given = [result for result in results if result is not None]
+    if not given:
+        return sources
     found = []
     for source in sources:
         kept = source
-        for result in results:
-            known = kept is not None and result is not None
-            if known and is_torch(kept) == is_torch(result):
+        for result in given:
+            if kept is not None and is_torch(kept) == is_torch(result):
                 kept = apart(kept, result, in_place=in_place)
         found.append(kept)
     return tuple(found)
