@@ -131,11 +131,20 @@ def named(text: str) -> Any:
         found = getattr(importlib.import_module(module), name) if colon else None
     except (ImportError, AttributeError) as error:
         raise UserTypeError(
-            "there is no such object", code="FLY-U475", value=text, allowed="module:name"
+            "there is no such object",
+            code="FLY-U475",
+            value=text,
+            allowed="module:name",
+            hint=str(error),
         ) from error
     if found is None:
         raise UserTypeError("an object is named as module:name", code="FLY-U475", value=text)
     return found
+
+
+def _print_apart() -> None:
+    """Send what programs print in this process to standard error: none of it is a result."""
+    sys.stdout = sys.stderr
 
 
 class Workers:
@@ -161,7 +170,7 @@ class Workers:
             executor: Executor = self._client.get_executor()
             return executor
         # Not forked: a child must not inherit a loaded compiler or driver.
-        return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+        return ProcessPoolExecutor(count, get_context("spawn"), _print_apart)
 
     def answers(self, tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
         """Yield what tasks answer, in order; those whose process ends are rejected."""

@@ -9,6 +9,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="compile a launcher ahead of time",
         description="Compile a launcher ahead of time. Writes, per target, the launcher (.fly, for "
         "flydsl.compiler.load), the code object, the assembly text and the resources; with --c "
-        "also a C header and source.",
+        "also a C header and source. The module is imported, so keep what is to run only as a "
+        "program under `if __name__ == '__main__'`; what it prints goes to standard error.",
     )
     parser.add_argument("launcher", help="module:function")
     parser.add_argument(
@@ -54,28 +56,21 @@ def run(args: argparse.Namespace) -> int:
     from flydsl import config
     from flydsl.compiler import compile as compile_launcher
 
-    function = _launcher(args.launcher)
-    given: dict[str, str] = {}
-    for name, text in map(_split, args.arg):
-        if name in given:
-            raise UserValueError(f"{name!r} is given twice", code="FLY-U483", value=text)
-        given[name] = text
+    with contextlib.redirect_stdout(sys.stderr):
+        function = _launcher(args.launcher)
+    given = _given(function, args.arg)
     values = [_value(parameter, given) for parameter in function.signature.parameters]
-    if given:
-        raise UserValueError(
-            f"{function.name} has no parameter {next(iter(given))!r}",
-            code="FLY-U483",
-            allowed=", ".join(p.name for p in function.signature.parameters),
-        )
     targets = _targets(args.target)
     with _writing(args.output):
         args.output.mkdir(parents=True, exist_ok=True)
     for name, target in targets.items():
         with config.scope(FLYDSL_TARGET=target, COMPILE_ONLY=True):
-            compiled = compile_launcher(function, *values)
             base = f"{function.name}-{name}"
-            with _writing(args.output):
-                _write(args.output, base, compiled, c=args.c)
+            # What the program prints while it is traced is none of the command's output.
+            with contextlib.redirect_stdout(sys.stderr):
+                compiled = compile_launcher(function, *values)
+                with _writing(args.output):
+                    _write(args.output, base, compiled, c=args.c)
         print(f"{args.output / base}.fly  {target}\n{compiled.report()}")
     return 0
 
@@ -145,6 +140,16 @@ def _launcher(text: str) -> JitFunction:
         ) from error
     for part in name.split("."):
         found = getattr(found, part, None)
+    if found is None:
+        names = [n for n, value in _members(module) if isinstance(value, JitFunction)]
+        close = get_close_matches(name, names, n=2)
+        raise UserValueError(
+            f"there is no {name} in {module}",
+            code="FLY-U483",
+            value=text,
+            allowed=", ".join(names) or "a function decorated with @flyc.jit, of which it has none",
+            hint=f"did you mean {' or '.join(close)}?" if close else "",
+        )
     if not isinstance(found, JitFunction) or found.signature.method:
         raise UserTypeError(
             f"{text} is no function decorated with @flyc.jit",
@@ -155,6 +160,30 @@ def _launcher(text: str) -> JitFunction:
             else "",
         )
     return found
+
+
+def _members(module: str) -> list[tuple[str, object]]:
+    return sorted(vars(sys.modules[module]).items(), key=lambda item: item[0])
+
+
+def _given(function: JitFunction, arguments: list[str]) -> dict[str, str]:
+    """Return what ``--arg`` gives, by parameter."""
+    known = [parameter.name for parameter in function.signature.parameters]
+    given: dict[str, str] = {}
+    for name, text in map(_split, arguments):
+        if name not in known:
+            close = get_close_matches(name, known, n=2)
+            raise UserValueError(
+                f"{function.name} has no parameter {name!r}",
+                code="FLY-U483",
+                value=f"{name}={text}",
+                allowed=", ".join(known) or "no --arg: it has no parameters",
+                hint=f"did you mean {' or '.join(close)}?" if close else "",
+            )
+        if name in given:
+            raise UserValueError(f"{name!r} is given twice", code="FLY-U483", value=text)
+        given[name] = text
+    return given
 
 
 def _split(text: str) -> tuple[str, str]:

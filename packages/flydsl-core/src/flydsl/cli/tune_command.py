@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +65,9 @@ def run(args: argparse.Namespace) -> int:
     from flydsl.autotune import Autotuned
     from flydsl.autotune.workers import Task, Workers, named, search_on
 
-    tuned, problems = named(args.launcher), list(named(args.problems)())
+    # What the program prints is none of the command's output.
+    with contextlib.redirect_stdout(sys.stderr):
+        tuned, problems = named(args.launcher), list(named(args.problems)())
     if not isinstance(tuned, Autotuned):
         raise UserTypeError(
             f"{args.launcher} is not decorated with @autotune", code="FLY-U475", value=tuned

@@ -230,14 +230,14 @@ def none():
 """
 
 
-def test_the_command_searches_on_worker_processes(folder, monkeypatch, capsys):
-    (folder / "tuned_program.py").write_text(PROGRAM)
+def test_the_command_searches_on_worker_processes(folder, monkeypatch, capfd):
+    (folder / "tuned_program.py").write_text(PROGRAM + "\nprint('imported')\n")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PYTHONPATH", str(folder))
     monkeypatch.syspath_prepend(folder)
     command = ["tune", "tuned_program:double", "--problems", "tuned_program:problems"]
     assert main([*command, "--workers", "1", "-o", str(folder / "shipped")]) == 0
-    out = capsys.readouterr().out
+    out = capfd.readouterr().out
     assert out.count("wrong results: A differs") == 2
     assert out.count("fails: ") == 2
     assert len(list((folder / "shipped").glob("*.json"))) == 2
@@ -249,10 +249,11 @@ def test_the_command_searches_on_worker_processes(folder, monkeypatch, capsys):
     assert len(tuned_program.double.results) == 2, list(tuned_program.double.results)
     result = next(iter(tuned_program.double.results.values()))
     assert result.provenance["date"]
+    assert "imported" not in out
     assert main(["tune", "tuned_program:none", "--problems", "tuned_program:none"]) != 0
-    assert "not decorated with @autotune" in capsys.readouterr().err
+    assert "not decorated with @autotune" in capfd.readouterr().err
     assert main([*command, "-o", __file__]) == 1
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     assert "FLY-U525" in printed.err
     assert "problem 0" not in printed.out
     assert main(["tune", "tuned_program", "--problems", "x:y"]) != 0

@@ -317,7 +317,11 @@ def test_the_command_compiles_for_several_targets(program, capsys):
         (["aot_program:launch", "--arg", "A=float32[1]@3"], "no tensor"),
         (["aot_program:launch", "--arg", "A=float32[1]", "--arg", "block=x"], "no Python literal"),
         (["aot_program:launch", "--arg", "A=float32[1]", "--arg", "B=1"], "no parameter 'B'"),
+        (["aot_program:launch", "--arg", "blck=3"], "did you mean block?"),
+        (["aot_program:launch", "--arg", "blck=3"], "allowed: A, n, alpha, block"),
         (["aot_program:plain"], "no function decorated"),
+        (["aot_program:lunch"], "did you mean launch?"),
+        (["aot_program:other"], "allowed: launch"),
         (["aot_program"], "module:function"),
     ],
 )
@@ -325,6 +329,23 @@ def test_the_command_explains_wrong_use(program, capsys, arguments, words):
     status = main(["compile", *arguments, "--target", "gfx942", "-o", str(program / "out")])
     assert status != 0
     assert words in capsys.readouterr().err
+
+
+def test_what_the_program_prints_is_not_the_command_s_output(program, monkeypatch, capsys):
+    (program / "aot_talking.py").write_text(
+        PROGRAM.replace("    kernel(A", "    print('traced')\n    kernel(A")
+        + "print('imported')\nif __name__ == '__main__':\n    print('run')\n"
+    )
+    monkeypatch.delitem(sys.modules, "aot_talking", raising=False)
+    out = program / "out"
+    command = ["compile", "aot_talking:launch", "--arg", "A=float32[1]", "--target", "gfx942"]
+    assert main([*command, "-o", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[0] == f"{out / 'launch-gfx942.fly'}  gfx942"
+    for word in ("imported", "traced"):
+        assert word in printed.err
+        assert word not in printed.out
+    assert "run" not in printed.err.splitlines()
 
 
 POINTERS = """
