@@ -12,10 +12,10 @@ import os.path
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from itertools import islice
 from types import CodeType, FrameType
+from typing import ParamSpec, TypeVar
 
 from flydsl.errors import FlyDSLError, SourceLocation
 
@@ -28,6 +28,9 @@ __all__ = [
     "user_location",
     "user_locations",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _USER_PACKAGES = frozenset({"flydsl_kernels"})
 # Python's library may also be in an archive, where ``os`` then is.
@@ -75,19 +78,48 @@ def function_location(function: Callable[..., object]) -> SourceLocation | None:
     return SourceLocation(code.co_filename, code.co_firstlineno)
 
 
-@contextmanager
-def at_user_line(location: SourceLocation | None = None) -> Iterator[None]:
-    """Give every `FlyDSLError` that leaves the block a location, unless it has one.
+class _AtUserLine:
+    """What `at_user_line` returns: a context manager, and a decorator without a generator."""
+
+    __slots__ = ("_location",)
+
+    def __init__(self, location: SourceLocation | None) -> None:
+        self._location = location
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FlyDSLError):
+            self._locate(error)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        locate = self._locate
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except FlyDSLError as error:
+                locate(error)
+                raise
+
+        return call
+
+    def _locate(self, error: FlyDSLError) -> None:
+        if error.location is None and not _traced():
+            error.with_location(self._location or user_location())
+
+
+def at_user_line(location: SourceLocation | None = None) -> _AtUserLine:
+    """Give every `FlyDSLError` that leaves a ``with`` block, or a function, a location.
+
+    Errors that have one keep it. Use it as ``with at_user_line():`` or ``@at_user_line()``.
 
     Args:
         location: The place to record; by default that of the caller's user frame.
     """
-    try:
-        yield
-    except FlyDSLError as error:
-        if error.location is None and not _traced():
-            error.with_location(location or user_location())
-        raise
+    return _AtUserLine(location)
 
 
 def _traced() -> bool:

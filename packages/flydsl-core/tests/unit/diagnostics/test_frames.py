@@ -105,3 +105,25 @@ def test_errors_get_a_location_once():
     with pytest.raises(UserError) as caught, at_user_line(own):
         raise UserError("wrong")
     assert caught.value.location is own
+
+
+def test_a_function_gives_its_errors_a_location():
+    @at_user_line()
+    def fails(error, *, times):
+        """Raise it."""
+        if times:
+            fails(error, times=times - 1)
+        raise error
+
+    assert (fails.__name__, fails.__doc__) == ("fails", "Raise it.")
+    there = SourceLocation("there.py", 3)
+    for times in (0, 2):
+        error, placed = UserError("wrong"), UserError("wrong", location=there)
+        for one in (error, placed):
+            with pytest.raises(UserError) as caught:
+                fails(one, times=times)
+            assert caught.value is one
+        assert error.location.file == __file__
+        assert placed.location is there
+    with pytest.raises(KeyError):
+        fails(KeyError("no error of the framework"), times=0)
