@@ -67,3 +67,28 @@ def test_errors_of_launches_are_at_the_line_of_the_caller():
     with scope(FLYDSL_TARGET="nonsense"), pytest.raises(TargetError) as caught:
         rmsnorm(np.ones((3, 8), np.float32))
     assert caught.value.location.file == __file__
+
+
+@pytest.mark.parametrize("operation", [rmsnorm, softmax])
+def test_settings_that_change_between_calls_take_effect(operation):
+    x = torch.ones(3, 8)
+    expected = operation(x)
+    with scope(FLYDSL_TARGET="nonsense"), pytest.raises(TargetError):
+        operation(x)
+    with scope(FLYDSL_TARGET="gfx1201"):
+        assert torch.allclose(operation(x), expected)
+    with scope(COMPILE_ONLY=True):
+        untouched = torch.full_like(x, 7)
+        operation(x, out=untouched)
+        assert (untouched == 7).all()
+    assert torch.equal(operation(x), expected)
+
+
+def test_an_epsilon_counts_by_its_value_and_not_by_what_it_equals():
+    x = torch.full((2, 8), 3.0)
+    expected = torch.full((2, 8), 3.0 / 10.0**0.5)
+    for eps in (1.0, 1, np.float32(1), np.int64(1)):
+        assert torch.allclose(rmsnorm(x, eps=eps), expected)
+        for wrong in (True, np.True_, torch.ones(()), [1.0], np.ones(()), float("inf")):
+            with pytest.raises(UserValueError, match="finite number"):
+                rmsnorm(x, eps=wrong)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+from operator import mul
 from typing import Any
 
+from flydsl.axes import repeats_elements
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext.arrays import (
     check_dtype,
@@ -30,6 +37,63 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What shape, strides and element type of a tensor of rows say, whatever it holds.
+
+    Attributes:
+        shape: Its extents.
+        dtype: Element type's name.
+        rows: Rows.
+        columns: Elements of a row.
+        packed: There are elements, and they are adjacent in row-major order.
+        standard: They are, and strides are those of a new tensor, of axes with one element too.
+        matrix: The tensor is what a view of it as a matrix with contiguous rows would be.
+        distinct: No two elements are the same memory.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    rows: int
+    columns: int
+    packed: bool
+    standard: bool
+    matrix: bool
+    distinct: bool
+
+
+@lru_cache(maxsize=1024)
+def _layout(shape: tuple[int, ...], steps: tuple[int, ...], dtype: Any) -> Layout | None:
+    if not shape:
+        return None
+    usual = tuple(accumulate(shape[:0:-1], mul, initial=1))[::-1]
+    filled = 0 not in shape
+    packed = filled and all(
+        extent == 1 or step == other
+        for extent, step, other in zip(shape, steps, usual, strict=True)
+    )
+    # A view has the usual stride of an axis with one row.
+    matrix = filled and len(shape) == 2 and steps[1] == 1 and (shape[0] > 1 or steps == usual)
+    return Layout(
+        tuple(shape), str(dtype).removeprefix("torch."), prod(shape[:-1]), shape[-1], packed,
+        packed and steps == usual, matrix, packed or not repeats_elements(shape, steps),
+    )  # fmt: skip
+
+
+_problem = lru_cache(maxsize=1024)(RowProblem)
+
+
+def _known(array: Any) -> Layout | None:
+    """Return the layout of a plain tensor that needs no gradient; None of others.
+
+    A call that has been made before looks it up, and has nothing to view, check or copy then.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or type(array) is not torch.Tensor or array.requires_grad:
+        return None
+    return _layout(array.shape, array.stride(), array.dtype)
+
+
 def problem_of(array: Any, operands: int = 1) -> RowProblem:
     """Return the problem that an array of rows along its last axis states.
 
@@ -38,6 +102,9 @@ def problem_of(array: Any, operands: int = 1) -> RowProblem:
         UserValueError: It has no axis.
         ConfigError: The rows are too long, too many, or of an unsupported type.
     """
+    known = _known(array)
+    if known is not None:
+        return _problem(known.rows, known.columns, known.dtype, operands)
     is_torch(array)
     if not array.shape:
         raise UserValueError("rows need an array with an axis", code="FLY-U900", value=())
@@ -67,6 +134,16 @@ def rows_of(array: Any, *, written: bool = False, like: Any = None, what: str = 
         UserTypeError: It is not of `like`'s library or device.
         UserValueError: It cannot be viewed, or differs from `like` in shape or element type.
     """
+    known = _known(array)
+    if (
+        known is not None
+        and (known.distinct or not written)
+        and (like is None or _same_kind(array, like))
+    ):
+        if known.matrix:
+            return array
+        if known.packed:
+            return array.reshape(known.rows, known.columns)
     torch = is_torch(array)
     if like is not None:
         check_same_library(array, like, what)
@@ -92,6 +169,16 @@ def rows_of(array: Any, *, written: bool = False, like: Any = None, what: str = 
     return merged
 
 
+def _same_kind(tensor: Any, like: Any) -> bool:
+    """Return whether a tensor is of another one's class, device, shape and element type."""
+    return tensor is like or (
+        type(tensor) is type(like)
+        and tensor.shape == like.shape
+        and tensor.dtype is like.dtype
+        and tensor.device == like.device
+    )
+
+
 def as_vector(array: Any, columns: int, like: Any, what: str) -> Any:
     """Return a weight or bias as a contiguous vector.
 
@@ -100,6 +187,16 @@ def as_vector(array: Any, columns: int, like: Any, what: str) -> Any:
         UserTypeError: It is not of `like`'s library or device.
         UserValueError: It does not have one element per column.
     """
+    known = _known(array)
+    if (
+        known is not None
+        and known.packed
+        and known.shape == (columns,)
+        and known.dtype in ELEMENT_BYTES
+        and type(like) is type(array)
+        and like.device == array.device
+    ):
+        return array
     check_same_library(array, like, what)
     check_shape(array, (columns,), what)
     if dtype_name(array) not in ELEMENT_BYTES:
@@ -114,6 +211,9 @@ def as_vector(array: Any, columns: int, like: Any, what: str) -> Any:
 
 def allocate_like(array: Any) -> Any:
     """Return a new contiguous array of the same shape, type and device."""
+    known = _known(array)
+    if known is not None and known.standard:
+        return sys.modules["torch"].empty_like(array)
     return empty(array.shape, dtype_name(array), array)
 
 

@@ -18,6 +18,7 @@ every device.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flydsl_kernels.norm.problem import ELEMENT_BYTES, RowProblem
 
@@ -31,8 +32,12 @@ __all__ = [
     "QuantPlan",
     "RowPlan",
     "SoftmaxPlan",
+    "norm_plan",
+    "quant_plan",
+    "row_plan",
     "select_columns",
     "select_rows",
+    "softmax_plan",
 ]
 
 VECTOR_BYTES = 16
@@ -212,6 +217,45 @@ def select_rows(problem: RowProblem, few: int = FEW_CHUNKS) -> RowPlan:
             return RowPlan(vector, MAX_LANES, MAX_LANES, 0, False, tail, True)
     ragged = problem.rows % (block // lanes) != 0
     return RowPlan(vector, lanes, block, chunks, full == lanes * chunks and not ragged, tail)
+
+
+@lru_cache(maxsize=1024)
+def row_plan(problem: RowProblem, few: int = FEW_CHUNKS) -> RowPlan:
+    """Return what `select_rows` does; of equal plans the same object, as far as they are kept.
+
+    A launcher knows a plan again by its identity; comparing what it holds takes longer.
+    """
+    return _one(select_rows(problem, few))
+
+
+@lru_cache(maxsize=256)
+def _one(plan: RowPlan) -> RowPlan:
+    return plan
+
+
+def norm_plan(problem: RowProblem, mean: bool, weight: bool, bias: bool, eps: float) -> NormPlan:
+    """Return the plan of a normalisation; of equal ones the same object, as `row_plan` does."""
+    # Zero equals its negative, and is another constant.
+    return _norm_plan(row_plan(problem), mean, weight, bias, eps or str(eps))
+
+
+@lru_cache(maxsize=256)
+def _norm_plan(row: RowPlan, mean: bool, weight: bool, bias: bool, eps: float | str) -> NormPlan:
+    return NormPlan(row, mean, weight, bias, float(eps))
+
+
+@lru_cache(maxsize=256)
+def softmax_plan(row: RowPlan, logarithm: bool) -> SoftmaxPlan:
+    """Return the plan of a softmax; of equal ones the same object, as `row_plan` does."""
+    return SoftmaxPlan(row, logarithm)
+
+
+@lru_cache(maxsize=256)
+def quant_plan(
+    norm: NormPlan, limit: float, group: int, power: bool, smooth: bool, added: bool
+) -> QuantPlan:
+    """Return the plan of quantised results; of equal ones the same object, as `row_plan` does."""
+    return QuantPlan(norm, limit, group, power, smooth, added)
 
 
 def select_columns(problem: RowProblem, weight: bool, bias: bool) -> ColumnPlan:

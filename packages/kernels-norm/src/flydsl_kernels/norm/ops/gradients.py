@@ -13,7 +13,7 @@ from flydsl_kernels.norm.arrays import (
     rows_of,
 )
 from flydsl_kernels.norm.ops.normalise import Norm
-from flydsl_kernels.norm.selection import NormPlan, SoftmaxPlan, select_columns, select_rows
+from flydsl_kernels.norm.selection import norm_plan, row_plan, select_columns, softmax_plan
 
 __all__ = ["norm_gradients", "softmax_gradient"]
 
@@ -48,11 +48,10 @@ def norm_gradients(
     w = None if weight is None else as_vector(weight, problem.columns, x, "weight")
     source, incoming = rows_of(x), rows_of(gradient, like=x, what="the gradient")
     moments = allocate_rows(x, 3, problem.rows)
-    row = select_rows(problem)
-    plan = NormPlan(row, norm.mean, w is not None, False, norm.eps)
+    plan = norm_plan(problem, norm.mean, w is not None, False, norm.eps)
     launch_norm_backward(
         source, source if w is None else w, incoming, rows_of(out), moments,
-        partial_of(source, row, 6), plan, None,
+        partial_of(source, plan.row, 6), plan, None,
     )  # fmt: skip
     if weight is not None or bias is not None:
         columns = select_columns(problem, weight is not None, bias is not None)
@@ -78,9 +77,9 @@ def softmax_gradient(result: Any, gradient: Any, logarithm: bool) -> Any:
     problem = problem_of(result, operands=2)
     out = allocate_like(result)
     if problem.rows:
-        row, rows = select_rows(problem), rows_of(result)
+        row, rows = row_plan(problem), rows_of(result)
         launch_softmax_backward(
             rows, rows_of(gradient, like=result, what="the gradient"), rows_of(out),
-            partial_of(rows, row, 1), SoftmaxPlan(row, logarithm), None,
+            partial_of(rows, row, 1), softmax_plan(row, logarithm), None,
         )  # fmt: skip
     return out

@@ -15,7 +15,7 @@ from flydsl_kernels.norm.arrays import (
     problem_of,
     rows_of,
 )
-from flydsl_kernels.norm.selection import NormPlan, select_rows
+from flydsl_kernels.norm.selection import norm_plan
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -63,18 +63,21 @@ def run_norm(
     from flydsl_kernels.norm.device.forward import launch_norm
 
     problem = problem_of(x)
-    (x,) = apart_from((out,), x, in_place=True)
-    w, b = apart_from((out,), *vectors_of(x, weight, bias))
-    result = allocate_like(x) if out is None else out
+    if out is None:
+        w, b = vectors_of(x, weight, bias)
+        result = allocate_like(x)
+    else:
+        (x,) = apart_from((out,), x, in_place=True)
+        w, b = apart_from((out,), *vectors_of(x, weight, bias))
+        result = out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
-        row = select_rows(problem)
-        plan = NormPlan(row, norm.mean, w is not None, b is not None, norm.eps)
+        plan = norm_plan(problem, norm.mean, w is not None, b is not None, norm.eps)
         source = rows_of(x)
         # An absent weight or bias needs some tensor in its place; the kernel does not touch it.
         launch_norm(
             source, source if w is None else w, source if b is None else b, rows,
-            partial_of(source, row, 4), plan, stream,
+            partial_of(source, plan.row, 4), plan, stream,
         )  # fmt: skip
     return result
 
@@ -107,13 +110,12 @@ def run_add_norm(
     rows = rows_of(result, written=True, like=x, what="out")
     kept = rows_of(total, written=True, like=x, what="residual_out")
     if problem.rows:
-        row = select_rows(problem)
-        plan = NormPlan(row, norm.mean, w is not None, b is not None, norm.eps)
+        plan = norm_plan(problem, norm.mean, w is not None, b is not None, norm.eps)
         source = rows_of(x)
         operands = Operands(
             x=source, residual=other, weight=source if w is None else w,
             bias=source if b is None else b, smooth=source, out=rows, scales=source, sums=kept,
-            partial=partial_of(source, row, 4),
+            partial=partial_of(source, plan.row, 4),
         )  # fmt: skip
         launch_add_norm(operands, plan, stream)
     return result, total

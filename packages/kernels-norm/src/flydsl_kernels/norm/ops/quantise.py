@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from flydsl.errors import UserValueError
@@ -24,7 +24,7 @@ from flydsl_kernels.norm.arrays import (
 )
 from flydsl_kernels.norm.formats import QuantFormat
 from flydsl_kernels.norm.ops.normalise import Norm, vectors_of
-from flydsl_kernels.norm.selection import NormPlan, QuantPlan, select_rows
+from flydsl_kernels.norm.selection import norm_plan, quant_plan
 
 __all__ = ["Inputs", "fake_quantised", "run_quantised"]
 
@@ -107,8 +107,8 @@ def run_quantised(
     form = form.resolved(given.x)
     result, scales = _results(given.x, form, out)
     if out is not None:
-        parts = (getattr(given, field.name) for field in fields(given))
-        given = Inputs(*apart_from((result, scales), *parts))
+        g = given
+        given = Inputs(*apart_from((result, scales), g.x, g.residual, g.weight, g.bias, g.smooth))
     x = given.x
     w, b = vectors_of(x, given.weight, given.bias)
     f = None if given.smooth is None else as_vector(given.smooth, problem.columns, x, "smooth")
@@ -117,12 +117,9 @@ def run_quantised(
     rows = rows_of(result, written=True, what="out[0]")
     total = allocate_like(x) if added else None
     if problem.rows:
-        row, source = select_rows(problem), rows_of(x)
-        present = (w is not None, b is not None)
-        plan = QuantPlan(
-            NormPlan(row, norm.mean, *present, norm.eps),
-            form.limit, form.group, form.power, f is not None, added,
-        )  # fmt: skip
+        source = rows_of(x)
+        plain = norm_plan(problem, norm.mean, w is not None, b is not None, norm.eps)
+        plan = quant_plan(plain, form.limit, form.group, form.power, f is not None, added)
         # An absent tensor needs some other one in its place; the kernel does not touch it.
         operands = Operands(
             x=source, residual=source if other is None else other,
@@ -130,7 +127,7 @@ def run_quantised(
             smooth=source if f is None else f, out=rows,
             scales=_as_rows(scales, problem.rows, form, problem.columns),
             sums=source if total is None else rows_of(total),
-            partial=partial_of(source, row, 5),
+            partial=partial_of(source, plain.row, 5),
         )  # fmt: skip
         launch_quantised(operands, plan, stream)
     return (result, scales, total) if added else (result, scales)

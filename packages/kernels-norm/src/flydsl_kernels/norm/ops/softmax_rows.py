@@ -6,7 +6,7 @@ from typing import Any
 
 from flydsl.ext.arrays import apart_from
 from flydsl_kernels.norm.arrays import allocate_like, partial_of, problem_of, rows_of
-from flydsl_kernels.norm.selection import SOFTMAX_CHUNKS, SoftmaxPlan, select_rows
+from flydsl_kernels.norm.selection import SOFTMAX_CHUNKS, row_plan, softmax_plan
 
 __all__ = ["run_softmax"]
 
@@ -18,11 +18,12 @@ def run_softmax(x: Any, logarithm: bool, out: Any = None, stream: Any = None) ->
     from flydsl_kernels.norm.device.softmax import launch_softmax
 
     problem = problem_of(x)
-    (x,) = apart_from((out,), x, in_place=True)
+    if out is not None:
+        (x,) = apart_from((out,), x, in_place=True)
     result = allocate_like(x) if out is None else out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
-        row, source = select_rows(problem, SOFTMAX_CHUNKS), rows_of(x)
+        row, source = row_plan(problem, SOFTMAX_CHUNKS), rows_of(x)
         partial = partial_of(source, row, 2)
-        launch_softmax(source, rows, partial, SoftmaxPlan(row, logarithm), stream)
+        launch_softmax(source, rows, partial, softmax_plan(row, logarithm), stream)
     return result
