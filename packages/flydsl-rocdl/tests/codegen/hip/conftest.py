@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl import plugins
 from flydsl_rocdl.hip import HipRuntime
 
@@ -93,6 +95,22 @@ class Stub:
         self.library.stub_devices(len(architectures))
         for device, name in enumerate(architectures):
             self.library.stub_arch(device, name.encode())
+
+
+@flyc.kernel
+def ones(X: fx.Tensor):
+    X[fx.thread_idx.x] = 1.0
+
+
+@flyc.jit
+def launch_ones(X: fx.Tensor, stream: fx.Stream):
+    ones(X).launch(grid=1, block=64, stream=stream)
+
+
+@pytest.fixture
+def launch():
+    """A launcher of one kernel on a tensor of 64 elements, on a stream."""
+    return launch_ones
 
 
 @pytest.fixture(scope="session")

@@ -5,23 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import flydsl.compiler as flyc
-import flydsl.expr as fx
 from flydsl.errors import TargetError
 from flydsl_rocdl.hip.streams import HipStream
 
 
-@flyc.kernel
-def ones(X: fx.Tensor):
-    X[fx.thread_idx.x] = 1.0
-
-
-@flyc.jit
-def launch(X: fx.Tensor, stream: fx.Stream):
-    ones(X).launch(grid=1, block=64, stream=stream)
-
-
-def test_a_stream_is_passed_to_launchers(hip_for_host, runtime, stub):
+def test_a_stream_is_passed_to_launchers(hip_for_host, runtime, stub, launch):
     stream = HipStream(runtime)
     launch(np.zeros(64, np.float32), stream)
     assert stub.last.stream == stream.cuda_stream != 0
@@ -45,7 +33,7 @@ def test_events_order_and_time_work(runtime, stub):
     end.close()
 
 
-def test_a_captured_graph_replays(hip_for_host, runtime, stub):
+def test_a_captured_graph_replays(hip_for_host, runtime, stub, launch):
     stream = HipStream(runtime)
     x = np.zeros(64, np.float32)
     launch(x, stream)
@@ -64,7 +52,7 @@ def test_a_captured_graph_replays(hip_for_host, runtime, stub):
     graph.close()
 
 
-def test_an_error_inside_a_capture_ends_it(hip_for_host, runtime, stub):
+def test_an_error_inside_a_capture_ends_it(hip_for_host, runtime, stub, launch):
     stream = HipStream(runtime)
     with pytest.raises(ZeroDivisionError), stream.capture():
         raise ZeroDivisionError
