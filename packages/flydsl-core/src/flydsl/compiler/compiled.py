@@ -67,8 +67,12 @@ class CompiledFunction:
                 args = tuple(self._function.bind(args, kwargs).values())
         if CAPTURE in sys.modules and capturing():
             run_eagerly(self._launch, args, {})
-        else:
-            self._launch(*args)
+            return
+        # As `_launch` does, without another call.
+        for closure in self._closures:
+            if closure(*args) is None:
+                return
+        self._launch(*args)
 
     def _launch(self, *args: object) -> None:
         for closure in self._closures:
