@@ -29,7 +29,7 @@ from flydsl_kernels.moe.device.grouped import launch_grouped
 from flydsl_kernels.moe.experts import prepare_experts
 from flydsl_kernels.moe.formats import FORMATS
 from flydsl_kernels.moe.ops.grouped import Product, product_arguments
-from flydsl_kernels.moe.ops.products import blocks_of_channels
+from flydsl_kernels.moe.ops.parts import blocks_of_channels
 from flydsl_kernels.moe.plans import Activation
 
 TOKENS, EXPERTS, SLOTS, K, CHANNELS = 8, 4, 2, 512, 256
