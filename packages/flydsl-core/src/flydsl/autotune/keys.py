@@ -14,10 +14,10 @@ from flydsl.plugins.manager import plugin_manager
 
 if TYPE_CHECKING:
     from flydsl.compiler.driver import Call
-    from flydsl.frontend import JitFunction
+    from flydsl.frontend import Dependencies, JitFunction
     from flydsl.plugins.payloads import ArgSpec
 
-__all__ = ["call_key", "key_of", "origin_of", "provenance_of"]
+__all__ = ["Origin", "call_key", "key_of", "provenance_of"]
 
 _PLAIN = frozenset((int, bool, float, str, type(None)))
 
@@ -88,32 +88,55 @@ def _text(key: Hashable) -> str:
     return str(key)
 
 
-def origin_of(launcher: JitFunction, reference: object) -> Mapping[str, str] | None:
-    """Return hashes of a program and of its reference, equal in every process for equal ones.
-
-    Both count with all they depend on. None where one cannot be compared in another process, which
-    then must not find the result.
+class Origin:
+    """What results hold for: a program and its reference, as they are when it is asked.
 
     Args:
         launcher: The launcher.
         reference: What candidates have to agree with; None if there is none.
     """
-    dependencies, text = launcher.dependencies(), _reference_identity(reference)
-    if text is None or not dependencies.portable:
-        return None
-    return {"program": dependencies.digest, "reference": text}
+
+    def __init__(self, launcher: JitFunction, reference: object) -> None:
+        self._launcher, self._reference = launcher, reference
+        self._parts: tuple[Dependencies, Dependencies | None] | None = None
+
+    def parts(self) -> tuple[Dependencies, Dependencies | None]:
+        """Return what program and reference depend on: the same objects while nothing changes.
+
+        None stands for no reference, and for one that is no function or method written in Python.
+        """
+        program, known = self._launcher.dependencies(), self._parts
+        same = known is not None and known[0] is program
+        if known is None or not same or not (known[1] is None or known[1].unchanged()):
+            self._parts = known = program, _reference_dependencies(self._reference)
+        return known
+
+    def identity(self) -> Hashable:
+        """Return what is equal in this process for equal programs and references."""
+        return tuple(
+            part.digest if part is not None and part.portable else part for part in self.parts()
+        )
+
+    def hashes(self) -> Mapping[str, str] | None:
+        """Return hashes of program and reference, equal in every process for equal ones.
+
+        Both count with all they depend on. None where one cannot be compared in another process,
+        which then must not find the result.
+        """
+        program, reference = self.parts()
+        known = self._reference is None if reference is None else reference.portable
+        if not known or not program.portable:
+            return None
+        return {"program": program.digest, "reference": reference.digest if reference else ""}
 
 
-def _reference_identity(reference: object) -> str | None:
-    if reference is None:
-        return ""
+def _reference_dependencies(reference: object) -> Dependencies | None:
     function, instance = reference, None
     if isinstance(reference, types.MethodType):
         function, instance = reference.__func__, reference.__self__
     if not isinstance(function, types.FunctionType):
         return None
-    dependencies = collect_dependencies(function, instance)
-    return dependencies.digest if dependencies.portable else None
+    return collect_dependencies(function, instance)
 
 
 def provenance_of(call: Call, origin: Mapping[str, str] | None) -> dict[str, str]:
@@ -121,7 +144,7 @@ def provenance_of(call: Call, origin: Mapping[str, str] | None) -> dict[str, str
 
     Args:
         call: The call, resolved for one of the candidates.
-        origin: See `origin_of`.
+        origin: See `Origin.hashes`.
     """
     versions = {
         record.distribution: record.version

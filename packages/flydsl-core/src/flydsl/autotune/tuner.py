@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flydsl.autotune.configs import Config, check_configs, check_pruning, check_reference
-from flydsl.autotune.keys import call_key, key_of, origin_of, provenance_of
+from flydsl.autotune.keys import Origin, call_key, key_of, provenance_of
 from flydsl.autotune.memory import Snapshot, clear, tensors_in
 from flydsl.autotune.results import Result, fetch, results_folder, store
 from flydsl.autotune.searching import Candidate, Check, Measure, Rules, search
@@ -65,7 +65,6 @@ class Autotuned:
 
     Attributes:
         launcher: The launcher.
-        results: Outcome by key of the kinds of calls seen so far.
     """
 
     def __init__(self, launcher: JitFunction, configs: Configs, options: Mapping[str, Any]) -> None:
@@ -77,7 +76,13 @@ class Autotuned:
         self._reference: Callable[[Mapping[str, Any]], object] | None = None
         self._seen: dict[Hashable, tuple[Config, CompiledFunction | None]] = {}
         self._seen_with: object = None
-        self.results: dict[str, Result] = {}
+        self._found: dict[Hashable, dict[str, Result]] = {}
+        self._origin = Origin(launcher, None)
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """Outcome by key of the kinds of calls seen, of the program and reference as they are."""
+        return self._found.setdefault(self._origin.identity(), {})
 
     @ends_graph
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -110,7 +115,7 @@ class Autotuned:
             key = call_key(given)
         except RuntimeError:  # a tensor without memory: what is wrong with it is said elsewhere
             return None
-        now = _WATCHED(), self.launcher.dependencies()
+        now = _WATCHED(), self._origin.parts()
         if self._seen_with != now:
             self._seen.clear()
             self._seen_with = now
@@ -173,7 +178,8 @@ class Autotuned:
         with self._lock:
             self._reference = function
             # They were found without it.
-            self.results.clear()
+            self._found.clear()
+            self._origin = Origin(self.launcher, function)
             self._seen.clear()
         return function
 
@@ -201,7 +207,7 @@ class Autotuned:
         given = self._given(arguments, {})
         call = self._call(result.best, given)
         key = self._key(given, call)
-        dated = self._store(result, call, key, origin_of(self.launcher, self._reference))
+        dated = self._store(result, call, key, self._origin.hashes())
         if folder is not None:
             store(folder, self.launcher.name, key, dated)
         self.results[key] = dated
@@ -263,14 +269,18 @@ class Autotuned:
             )
         call = self._call(candidates[0], given)
         key = self._key(given, call)
-        found = _among(candidates, self.results.get(key))
+        results = self.results
+        found = _among(candidates, results.get(key))
         if found is not None:
             return found
         # Of several threads that need the same, one searches.
         with self._lock:
             # Before it runs: it may change what it depends on.
-            origin = origin_of(self.launcher, self._reference)
-            found = _among(candidates, self.results.get(key) or self._kept(call, key, origin))
+            origin, results = self._origin.hashes(), self.results
+            known = results.get(key) or self._kept(call, key, origin)
+            if known is not None:
+                results[key] = known
+            found = _among(candidates, known)
             if found is not None:
                 return found
             default = self._options["default"]
@@ -279,7 +289,7 @@ class Autotuned:
                 check_configs([chosen])
                 return chosen
             result = self._store(self._search(candidates, given, call), call, key, origin)
-            self.results[key] = result
+            results[key] = result
             best = _among(candidates, result)
             assert best is not None
             return best
@@ -290,7 +300,7 @@ class Autotuned:
         Args:
             call: The call.
             key: Its key.
-            origin: See `origin_of`; None finds shipped results only.
+            origin: See `Origin.hashes`; None finds shipped results only.
         """
         if settings.AUTOTUNE.get():
             return None
@@ -299,8 +309,6 @@ class Autotuned:
         now = provenance_of(call, origin)
         if own is None or any(own.provenance.get(k) != v for k, v in now.items()):
             own = None if shipped is None else fetch(Path(shipped), name, key)
-        if own is not None:
-            self.results[key] = own
         return own
 
     def _search(self, candidates: list[Config], given: dict[str, Any], call: Call) -> Result:

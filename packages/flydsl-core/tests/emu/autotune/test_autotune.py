@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -272,3 +273,76 @@ def test_names_are_checked_at_the_decoration(what, names):
 def test_an_empty_list_is_refused_at_the_decoration():
     with pytest.raises(UserError, match="FLY-U472"):
         tuned([])
+
+
+FORBIDDEN = 64
+"""Block with which the launcher below does not compile."""
+WANTED = 2.0
+"""What the reference below multiplies by."""
+
+
+@flyc.kernel
+def times_kernel(X: fx.Tensor, Y: fx.Tensor, block: fx.Constexpr[int], factor: fx.Constexpr[float]):
+    i = fx.block_idx.x * block + fx.thread_idx.x
+    Y[i] = X[i] * factor
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "described first"])
+def test_results_in_memory_hold_for_the_program_as_it_is(folder, monkeypatch, wrapped):
+    runs = []
+
+    def measure(run):
+        run()
+        runs.append(1)
+        return float(len(runs))
+
+    @autotune([Config(block=64), Config(block=128)], do_bench=measure)
+    @flyc.jit
+    def double(X: fx.Tensor, Y: fx.Tensor, block: fx.Constexpr[int]):
+        if block == FORBIDDEN:
+            raise ValueError(block)
+        times_kernel(X, Y, block, 2.0).launch(grid=256 // block, block=block)
+
+    def chosen(call):
+        """Return the block, how many candidates were measured, and how many results are known."""
+        x, y = np.ones(256, np.float32), np.zeros(256, np.float32)
+        before = len(runs)
+        given = flyc.from_dlpack(x) if wrapped else x
+        if call:
+            double(given, y)
+            assert (y == 2).all()
+        block = double.resolve_config(given, y).values["block"]
+        return block, len(runs) - before, len(double.results)
+
+    for call in (True, False):
+        double.results.clear()
+        shutil.rmtree(folder / "cache", ignore_errors=True)
+        assert chosen(call) == (128, 1, 1)
+        monkeypatch.setitem(globals(), "FORBIDDEN", 128)
+        assert chosen(call) == (64, 1, 1)
+        monkeypatch.setitem(globals(), "FORBIDDEN", 0)
+        assert chosen(call) == (64, 2, 1)
+        # What was found for a program holds again when the program does.
+        for forbidden, block in ((128, 64), (64, 128)):
+            monkeypatch.setitem(globals(), "FORBIDDEN", forbidden)
+            assert chosen(call) == (block, 0, 1)
+        double._found.clear()
+
+
+@pytest.mark.filterwarnings("ignore:.*other results than the reference")
+def test_results_in_memory_hold_for_the_reference_as_it_is(folder, monkeypatch):
+    @autotune([Config(factor=2.0), Config(factor=3.0)], do_bench=lambda run: (run(), 1.0)[1])
+    @flyc.jit
+    def times(X: fx.Tensor, Y: fx.Tensor, factor: fx.Constexpr[float]):
+        times_kernel(X, Y, 64, factor).launch(grid=1, block=64)
+
+    @times.reference
+    def reference(arguments):
+        arguments["Y"][:] = arguments["X"] * WANTED
+
+    for wanted in (2.0, 3.0, 2.0):
+        monkeypatch.setitem(globals(), "WANTED", wanted)
+        y = np.zeros(64, np.float32)
+        for _ in range(2):
+            times(np.ones(64, np.float32), y)
+            assert (y == wanted).all()
