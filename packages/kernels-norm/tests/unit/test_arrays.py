@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from flydsl.errors import FlyDSLError
-from flydsl_kernels.norm.arrays import allocate_like, as_vector, problem_of, rows_of
+from flydsl.ext.arrays import apart_from
+from flydsl_kernels.norm.arrays import allocate_like, apart_rows, as_vector, problem_of, rows_of
 from flydsl_kernels.norm.problem import RowProblem
 from flydsl_kernels.norm.selection import (
     SOFTMAX_CHUNKS,
@@ -104,6 +105,28 @@ def test_vectors():
         assert caught.value.code in ("FLY-U541", "FLY-U542", "FLY-C902")
 
 
+def test_what_lies_under_a_result_is_copied():
+    random, copies = np.random.default_rng(), 0
+    memory = torch.arange(200, dtype=torch.float32)
+    for _ in range(2000):
+        arrays = []
+        for _ in range(4):
+            rows, step = int(random.integers(1, 4)), int(random.choice((8, 8, 9, 16)))
+            array = torch.as_strided(memory, (rows, 8), (step, 1), int(random.integers(0, 120)))
+            arrays.append([array, None, array.numpy()][random.choice(3, p=(0.8, 0.1, 0.1))])
+        results, sources = arrays[:2], arrays[2:]
+        if random.random() < 0.3:
+            sources[0] = results[0]
+        in_place = bool(random.random() < 0.5)
+        expected = apart_from(results, *sources, in_place=in_place)
+        found = apart_rows(tuple(results), *sources, in_place=in_place)
+        for source, one, other in zip(sources, found, expected, strict=True):
+            assert (one is source) == (other is source)
+            copies += one is not source
+            assert one is None or np.array_equal(np.asarray(one), np.asarray(source))
+    assert copies
+
+
 def test_new_arrays_are_contiguous():
     for x in _tensors():
         _same_tensor(allocate_like(x), torch.empty(x.shape, dtype=x.dtype))
@@ -141,9 +164,9 @@ def test_plans_are_those_of_their_arguments(eps):
                 plan = norm_plan(problem, *flags, eps)
                 assert plan == NormPlan(row, *flags, eps)
                 assert plan.eps.hex() == float(eps).hex(), "minus zero is another constant"
-                assert quant_plan(plan, 127.0, 0, False, *flags[1:]) == QuantPlan(
-                    plan, 127.0, 0, False, *flags[1:]
-                )
+                small = quant_plan(plan, 127.0, 0, False, *flags[1:])
+                assert small == QuantPlan(plan, 127.0, 0, False, *flags[1:])
+                assert small.norm.eps.hex() == plan.eps.hex()
             few = select_rows(problem, SOFTMAX_CHUNKS)
             assert row_plan(problem, SOFTMAX_CHUNKS) == few
             assert softmax_plan(few, True) == SoftmaxPlan(few, True)

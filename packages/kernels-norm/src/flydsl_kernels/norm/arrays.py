@@ -13,6 +13,7 @@ from typing import Any
 from flydsl.axes import repeats_elements
 from flydsl.errors import ConfigError, UserValueError
 from flydsl.ext.arrays import (
+    apart_from,
     check_dtype,
     check_same_library,
     check_shape,
@@ -30,6 +31,7 @@ from flydsl_kernels.norm.selection import RowPlan
 __all__ = [
     "allocate_like",
     "allocate_rows",
+    "apart_rows",
     "as_vector",
     "partial_of",
     "problem_of",
@@ -46,6 +48,7 @@ class Layout:
         dtype: Element type's name.
         rows: Rows.
         columns: Elements of a row.
+        bytes: Bytes of all elements.
         packed: There are elements, and they are adjacent in row-major order.
         standard: They are, and strides are those of a new tensor, of axes with one element too.
         matrix: The tensor is what a view of it as a matrix with contiguous rows would be.
@@ -56,6 +59,7 @@ class Layout:
     dtype: str
     rows: int
     columns: int
+    bytes: int
     packed: bool
     standard: bool
     matrix: bool
@@ -75,8 +79,9 @@ def _layout(shape: tuple[int, ...], steps: tuple[int, ...], dtype: Any) -> Layou
     # A view has the usual stride of an axis with one row.
     matrix = filled and len(shape) == 2 and steps[1] == 1 and (shape[0] > 1 or steps == usual)
     return Layout(
-        tuple(shape), str(dtype).removeprefix("torch."), prod(shape[:-1]), shape[-1], packed,
-        packed and steps == usual, matrix, packed or not repeats_elements(shape, steps),
+        tuple(shape), str(dtype).removeprefix("torch."), prod(shape[:-1]), shape[-1],
+        prod(shape) * dtype.itemsize, packed, packed and steps == usual, matrix,
+        packed or not repeats_elements(shape, steps),
     )  # fmt: skip
 
 
@@ -177,6 +182,31 @@ def _same_kind(tensor: Any, like: Any) -> bool:
         and tensor.dtype is like.dtype
         and tensor.device == like.device
     )
+
+
+def apart_rows(results: tuple[Any, ...], *sources: Any, in_place: bool = False) -> tuple[Any, ...]:
+    """Return what is read, copied where a result lies; arguments as of `arrays.apart_from`.
+
+    Every array is looked at once: most are apart, or the same one.
+    """
+    written = [(result, *_span(result)) for result in results if result is not None]
+    for source in sources:
+        if source is None:
+            continue
+        low, high = _span(source)
+        for result, start, end in written:
+            if low < end and start < high and not (in_place and source is result):
+                return apart_from(results, *sources, in_place=in_place)
+    return sources
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """Return the first address of a tensor and the one past its end; of others, all there are."""
+    known = _known(array)
+    if known is None or not known.packed:
+        return -1, 1 << 64
+    start = array.data_ptr()
+    return start, start + known.bytes
 
 
 def as_vector(array: Any, columns: int, like: Any, what: str) -> Any:

@@ -250,12 +250,20 @@ def softmax_plan(row: RowPlan, logarithm: bool) -> SoftmaxPlan:
     return SoftmaxPlan(row, logarithm)
 
 
-@lru_cache(maxsize=256)
 def quant_plan(
     norm: NormPlan, limit: float, group: int, power: bool, smooth: bool, added: bool
 ) -> QuantPlan:
     """Return the plan of quantised results; of equal ones the same object, as `row_plan` does."""
-    return QuantPlan(norm, limit, group, power, smooth, added)
+    # As above: plans with zero and its negative are equal.
+    return _quant_plan((norm, norm.eps or str(norm.eps)), limit, group, power, smooth, added)
+
+
+@lru_cache(maxsize=256)
+def _quant_plan(
+    norm: tuple[NormPlan, float | str], limit: float, group: int, power: bool, smooth: bool,
+    added: bool,
+) -> QuantPlan:  # fmt: skip
+    return QuantPlan(norm[0], limit, group, power, smooth, added)
 
 
 def select_columns(problem: RowProblem, weight: bool, bias: bool) -> ColumnPlan:

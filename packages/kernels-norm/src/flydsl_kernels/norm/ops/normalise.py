@@ -7,9 +7,9 @@ from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext.arguments import is_finite
-from flydsl.ext.arrays import apart_from
 from flydsl_kernels.norm.arrays import (
     allocate_like,
+    apart_rows,
     as_vector,
     partial_of,
     problem_of,
@@ -67,8 +67,8 @@ def run_norm(
         w, b = vectors_of(x, weight, bias)
         result = allocate_like(x)
     else:
-        (x,) = apart_from((out,), x, in_place=True)
-        w, b = apart_from((out,), *vectors_of(x, weight, bias))
+        (x,) = apart_rows((out,), x, in_place=True)
+        w, b = apart_rows((out,), *vectors_of(x, weight, bias))
         result = out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
@@ -102,8 +102,11 @@ def run_add_norm(
 
     x, residual, weight, bias = arrays
     problem = problem_of(x)
-    x, residual = apart_from((out, sums), x, residual, in_place=True)
-    w, b = apart_from((out, sums), *vectors_of(x, weight, bias))
+    if out is None and sums is None:
+        w, b = vectors_of(x, weight, bias)
+    else:
+        x, residual = apart_rows((out, sums), x, residual, in_place=True)
+        w, b = apart_rows((out, sums), *vectors_of(x, weight, bias))
     other = rows_of(residual, like=x, what="residual")
     result = allocate_like(x) if out is None else out
     total = allocate_like(x) if sums is None else sums

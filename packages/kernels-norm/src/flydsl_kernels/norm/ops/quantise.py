@@ -8,7 +8,6 @@ from typing import Any
 from flydsl.errors import UserValueError
 from flydsl.ext.arguments import check_results_apart
 from flydsl.ext.arrays import (
-    apart_from,
     as_bytes,
     check_dtype,
     check_same_library,
@@ -17,6 +16,7 @@ from flydsl.ext.arrays import (
 )
 from flydsl_kernels.norm.arrays import (
     allocate_like,
+    apart_rows,
     as_vector,
     partial_of,
     problem_of,
@@ -108,7 +108,7 @@ def run_quantised(
     result, scales = _results(given.x, form, out)
     if out is not None:
         g = given
-        given = Inputs(*apart_from((result, scales), g.x, g.residual, g.weight, g.bias, g.smooth))
+        given = Inputs(*apart_rows((result, scales), g.x, g.residual, g.weight, g.bias, g.smooth))
     x = given.x
     w, b = vectors_of(x, given.weight, given.bias)
     f = None if given.smooth is None else as_vector(given.smooth, problem.columns, x, "smooth")

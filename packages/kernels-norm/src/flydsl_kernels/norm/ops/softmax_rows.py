@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.ext.arrays import apart_from
-from flydsl_kernels.norm.arrays import allocate_like, partial_of, problem_of, rows_of
+from flydsl_kernels.norm.arrays import allocate_like, apart_rows, partial_of, problem_of, rows_of
 from flydsl_kernels.norm.selection import SOFTMAX_CHUNKS, row_plan, softmax_plan
 
 __all__ = ["run_softmax"]
@@ -19,7 +18,7 @@ def run_softmax(x: Any, logarithm: bool, out: Any = None, stream: Any = None) ->
 
     problem = problem_of(x)
     if out is not None:
-        (x,) = apart_from((out,), x, in_place=True)
+        (x,) = apart_rows((out,), x, in_place=True)
     result = allocate_like(x) if out is None else out
     rows = rows_of(result, written=True, like=x, what="out")
     if problem.rows:
