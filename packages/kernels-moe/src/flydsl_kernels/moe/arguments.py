@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 
-__all__ = ["check_array", "check_rank", "check_written", "padded", "raw_bytes"]
+__all__ = ["check_array", "check_rank", "check_written", "padded", "raw_bytes", "written"]
 
 
 def check_rank(array: Any, rank: int, what: str) -> None:
@@ -61,6 +61,28 @@ def check_written(
             allowed="elements adjacent in row-major order",
         )
     return found
+
+
+def written(
+    out: Any, shape: Sequence[int], dtype: str, like: Any, *, dtypes: Collection[str] = ()
+) -> Any:
+    """Return where a result is written: a new array, or `out`, checked as `check_written` does.
+
+    Args:
+        out: What was given for it; None makes a new array.
+        shape: Its extents.
+        dtype: Element type of a new array.
+        like: Says which library and device.
+        dtypes: Element types that it may have; default: `dtype`.
+
+    Raises:
+        UserError: `out` is not as the operation needs it, or `dtype` no such type.
+    """
+    if out is not None:
+        return check_written(out, shape, dtypes or (dtype,), like, "out")
+    new = arrays.empty(shape, dtype, like)
+    arrays.check_dtype(new, dtypes or (dtype,), "out")
+    return new
 
 
 def raw_bytes(array: Any, rows: int) -> Any:

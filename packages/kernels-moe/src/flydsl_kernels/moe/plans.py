@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from flydsl.errors import ConfigError
 from flydsl.ext.arguments import is_finite
 from flydsl_kernels.moe.formats import FORMATS, Format
 
-__all__ = ["Activation", "GemmPlan"]
+__all__ = ["Activation", "GemmPlan", "gemm_plan"]
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh")
 
@@ -119,3 +121,23 @@ class GemmPlan:
     def tile_n(self) -> int:
         """Channels of a workgroup of four waves."""
         return 64 * self.tiles
+
+
+def gemm_plan(
+    activation: Activation | None, format: str, tile_m: int, tiles: int, source: str, *more: Any
+) -> GemmPlan:
+    """Return `GemmPlan(format, tile_m, tiles, source, activation, *more)`.
+
+    It is the same object in repeated calls.
+    """
+    numbers: tuple[str, ...] = ()
+    if activation is not None:
+        # As texts: 1, 1.0 and True are equal, as 0.0 and -0.0 are, and mean other programs.
+        numbers = repr(activation.limit), repr(activation.alpha), repr(activation.offset)
+    return _gemm_plan(numbers, format, tile_m, tiles, source, activation, *more)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _gemm_plan(numbers: tuple[str, ...], *values: Any) -> GemmPlan:
+    del numbers  # in the key
+    return GemmPlan(*values)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from flydsl.errors import ConfigError
 from flydsl.ext.arguments import check_fields, is_finite
 
-__all__ = ["MAX_EXPERTS", "MAX_SLOTS", "MAX_TOKENS", "GatingProblem", "SortProblem", "refuse"]
+__all__ = [
+    "MAX_EXPERTS",
+    "MAX_SLOTS",
+    "MAX_TOKENS",
+    "GatingProblem",
+    "SortProblem",
+    "gating_problem",
+    "refuse",
+    "sort_problem",
+]
 
 MAX_EXPERTS = 1024
 MAX_CHOSEN = 16
@@ -81,6 +92,23 @@ class GatingProblem:
                    "a finite number")  # fmt: skip
 
 
+_PLAIN = (int, int, int, str, str, bool, bool, int, int, float)
+"""Types of the fields of a `GatingProblem`."""
+
+
+def gating_problem(*values: Any) -> GatingProblem:
+    """Return `GatingProblem(*values)`; in repeated calls with plain values the same object."""
+    if tuple(map(type, values)) != _PLAIN:
+        return GatingProblem(*values)
+    return _gating_problem(values[-1].hex(), *values)
+
+
+@lru_cache(maxsize=4096)
+def _gating_problem(scale: str, *values: Any) -> GatingProblem:
+    del scale  # in the key: 0.0 equals -0.0, and its weights do not
+    return GatingProblem(*values)
+
+
 @dataclass(frozen=True, slots=True)
 class SortProblem:
     """The ordering of (token, slot) pairs by expert.
@@ -124,3 +152,9 @@ class SortProblem:
     def blocks(self) -> int:
         """Blocks that the sorted order can have at most."""
         return self.capacity // self.unit
+
+
+@lru_cache(maxsize=4096, typed=True)
+def sort_problem(tokens: int, slots: int, experts: int, unit: int) -> SortProblem:
+    """Return `SortProblem(...)`: the same object in repeated calls."""
+    return SortProblem(tokens, slots, experts, unit)

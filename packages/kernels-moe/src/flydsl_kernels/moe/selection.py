@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flydsl_kernels.moe.problem import GatingProblem, SortProblem
 
-__all__ = ["GatingPlan", "QuantPlan", "RowsPlan", "SortPlan", "select_gating", "select_sort"]
+__all__ = [
+    "GatingPlan",
+    "QuantPlan",
+    "RowsPlan",
+    "SortPlan",
+    "quant_plan",
+    "rows_plan",
+    "select_gating",
+    "select_sort",
+]
 
 BLOCK = 256
 LEAST_LANES = 16
@@ -128,21 +138,39 @@ class QuantPlan:
     block: int = BLOCK
 
 
+rows_plan = lru_cache(maxsize=256, typed=True)(RowsPlan)
+"""`RowsPlan`, the same object for equal arguments."""
+quant_plan = lru_cache(maxsize=256, typed=True)(QuantPlan)
+"""`QuantPlan`, the same object for equal arguments."""
+
+
 def _power_of_two(least: int) -> int:
     return 1 << max(0, least - 1).bit_length()
 
 
 def select_gating(problem: GatingProblem) -> GatingPlan:
-    """Return the plan for a problem; every valid problem has one."""
-    wanted = max(_power_of_two(-(-problem.experts // SOME_EXPERTS)), _power_of_two(problem.groups))
-    lanes = min(MOST_LANES, max(LEAST_LANES, wanted))
-    return GatingPlan(
-        problem.experts, problem.chosen, lanes, -(-problem.experts // lanes), problem.scoring,
-        problem.renormalise, problem.biased, problem.groups, problem.top_groups, problem.biased,
-        float(problem.scale),
+    """Return the plan for a problem, whatever its number of tokens; every valid one has a plan."""
+    # The scale is a text, since 0.0 equals -0.0.
+    return _gating_plan(
+        problem.experts, problem.chosen, problem.scoring, problem.renormalise, problem.biased,
+        (problem.groups, problem.top_groups), float(problem.scale).hex(),
     )  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
+def _gating_plan(
+    experts: int, chosen: int, scoring: str, renormalise: bool, biased: bool,
+    groups: tuple[int, int], scale: str,
+) -> GatingPlan:  # fmt: skip
+    wanted = max(_power_of_two(-(-experts // SOME_EXPERTS)), _power_of_two(groups[0]))
+    lanes = min(MOST_LANES, max(LEAST_LANES, wanted))
+    return GatingPlan(
+        experts, chosen, lanes, -(-experts // lanes), scoring, renormalise, biased, *groups, biased,
+        float.fromhex(scale),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
 def select_sort(problem: SortProblem, masked: bool = False, counted: bool = False) -> SortPlan:
     """Return the plan for a problem; of the number of pairs it depends on the size class only.
 

@@ -34,10 +34,11 @@ def gate(
     shape = (problem.tokens, problem.chosen)
     logits, bias = arrays.apart_from((*(out or ()), places), logits, bias)
     if out is None:
-        out = arrays.empty(shape, "float32", logits), arrays.empty(shape, "int32", logits)
-    weights = check_written(out[0], shape, ("float32",), logits, "weights")
-    ids = check_written(out[1], shape, ("int32",), logits, "ids")
-    check_results_apart(weights=weights, ids=ids)
+        weights, ids = (arrays.empty(shape, dtype, logits) for dtype in ("float32", "int32"))
+    else:
+        weights = check_written(out[0], shape, ("float32",), logits, "weights")
+        ids = check_written(out[1], shape, ("int32",), logits, "ids")
+        check_results_apart(weights=weights, ids=ids)
     if bias is not None:
         bias = check_array(bias, (problem.experts,), ("float32",), logits, "bias")
     if problem.tokens:

@@ -10,7 +10,7 @@ from flydsl.ext.arguments import as_pair, check_no_gradient, through_pytorch
 from flydsl.ext.graph_outputs import outputs_in_graphs
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.ops.choosing import gate
-from flydsl_kernels.moe.problem import GatingProblem
+from flydsl_kernels.moe.problem import GatingProblem, gating_problem
 
 __all__ = ["topk_gating"]
 
@@ -70,7 +70,7 @@ def topk_gating(
     groups = as_pair(groups, "groups")
     check_rank(logits, 2, "logits")
     tokens, experts = (int(extent) for extent in logits.shape)
-    problem = GatingProblem(
+    problem = (GatingProblem if traced else gating_problem)(
         tokens, experts, k, arrays.dtype_name(logits), scoring, renormalise, bias is not None,
         *groups, scale,
     )  # fmt: skip

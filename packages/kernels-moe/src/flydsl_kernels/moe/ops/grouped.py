@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from flydsl.errors import ConfigError
@@ -10,7 +11,7 @@ from flydsl.ext import arrays
 from flydsl_kernels.moe.arguments import check_array, check_rank, padded, raw_bytes
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.ops.ordering import Sorting
-from flydsl_kernels.moe.plans import Activation, GemmPlan
+from flydsl_kernels.moe.plans import Activation, gemm_plan
 
 __all__ = ["MOST_BYTES", "Product", "product_arguments", "run_product"]
 
@@ -79,8 +80,6 @@ def _scales(a_scales: Any, x: Any, weights: ExpertWeights, rows: int) -> Any:
 def _sizes(
     x: tuple[Any, int], scales: tuple[Any, Any], weights: ExpertWeights, sorting: Sorting
 ) -> Any:
-    from flydsl_kernels.moe.device.records import Sizes
-
     numbers, weight = weights.numbers, weights.weight
     block = 16 * weight.k * numbers.weight_bits // 8
     expert = weight.n // 16 * block
@@ -96,11 +95,18 @@ def _sizes(
     a_pitch = 0 if a_scales is None or a_scales.ndim == 1 else int(
         a_scales.shape[1]) * int(a_scales.itemsize)  # fmt: skip
     steps = -(-weights.k // numbers.tile_k)
-    return Sizes(
+    return _sizes_of(
         sorting.tokens, sorting.slots, weights.experts, steps, x[1], int(x[0].nbytes),
         weights.channels, weights.rows // 16, block, expert, pitch, items, per_expert, a_pitch,
         0 if a_scales is None else int(a_scales.nbytes),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _sizes_of(*sizes: int) -> Any:
+    from flydsl_kernels.moe.device.records import Sizes
+
+    return Sizes(*sizes)
 
 
 def _flavour(x: Any) -> str:
@@ -143,9 +149,9 @@ def product_arguments(
     whole = _activations(x, weights, rows)
     scales = _scales(a_scales, x, weights, rows), weights.scales
     numbers = weights.numbers
-    plan = GemmPlan(
-        weights.format, sorting.unit, product.tiles, product.source,
-        product.activation, product.weighted, product.atomic,
+    plan = gemm_plan(
+        product.activation, weights.format, sorting.unit, product.tiles, product.source,
+        product.weighted, product.atomic,
         bool(weights.k * numbers.bits // 8 % numbers.row_bytes),
         bool(weights.channels % (64 * product.tiles)), 4 if weights.channels % 4 == 0 else 1,
         weights.group, _flavour(x),

@@ -13,7 +13,7 @@ from flydsl_kernels.moe.ops import grouped
 from flydsl_kernels.moe.ops.ordering import run_sort
 from flydsl_kernels.moe.ops.parts import run_first, run_quantise, run_second
 from flydsl_kernels.moe.plans import Activation
-from flydsl_kernels.moe.problem import MAX_TOKENS, SortProblem
+from flydsl_kernels.moe.problem import MAX_TOKENS, sort_problem
 
 __all__ = ["FusedOptions", "run_fused", "tokens_at_once", "unit_for"]
 
@@ -112,7 +112,7 @@ def run_fused(
         return out
     unit = options.unit or unit_for(int(ids.shape[0]) * slots, first.experts)
     count = first.experts if mask is None else int(mask.shape[0])
-    problem = SortProblem(int(ids.shape[0]), slots, count, unit)
+    problem = sort_problem(int(ids.shape[0]), slots, count, unit)
     order = run_sort(ids, weights, problem, mask, None)
     own = arrays.dtype_name(x)
     by_slot = smooth[0] is not None

@@ -17,7 +17,7 @@ from flydsl_kernels.moe.ops.layer import FusedOptions, run_fused
 from flydsl_kernels.moe.ops.ordering import run_sort
 from flydsl_kernels.moe.ops.summing import run_reduce
 from flydsl_kernels.moe.plans import Activation
-from flydsl_kernels.moe.problem import GatingProblem, SortProblem
+from flydsl_kernels.moe.problem import SortProblem, gating_problem, sort_problem
 from flydsl_rocdl.kernels.weight_texts import PARTS, described_weight, weight_of
 
 __all__ = [
@@ -44,7 +44,7 @@ def _gating(
     logits: Tensor, bias: Tensor | None, k: int, scoring: str, renormalise: bool,
     groups: list[int], scale: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    problem = GatingProblem(
+    problem = gating_problem(
         int(logits.shape[0]), int(logits.shape[1]), k, arrays.dtype_name(logits), scoring,
         renormalise, bias is not None, groups[0], groups[1], scale,
     )  # fmt: skip
@@ -61,7 +61,7 @@ def _sort(
     ids: Tensor, weights: Tensor, experts: int, unit: int, mask: Tensor | None,
     count: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    problem = SortProblem(int(ids.shape[0]), int(ids.shape[1]), experts, unit)
+    problem = sort_problem(int(ids.shape[0]), int(ids.shape[1]), experts, unit)
     found = run_sort(ids, weights, problem, mask, count)
     return found.ids, found.weights, found.experts, found.valid, found.places
 

@@ -7,14 +7,14 @@ from typing import Any
 from flydsl.errors import ConfigError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import element_type
-from flydsl_kernels.moe.arguments import check_array, check_rank, check_written
+from flydsl_kernels.moe.arguments import check_array, check_rank, written
 from flydsl_kernels.moe.experts import ExpertWeights
 from flydsl_kernels.moe.formats import FORMATS
 from flydsl_kernels.moe.ops.grouped import Product, run_product
 from flydsl_kernels.moe.ops.ordering import Sorting
 from flydsl_kernels.moe.ops.summing import ROW_TYPES, VECTOR_BYTES, sum_rows, summed
 from flydsl_kernels.moe.plans import Activation
-from flydsl_kernels.moe.selection import QuantPlan, RowsPlan
+from flydsl_kernels.moe.selection import QuantPlan, quant_plan, rows_plan
 
 __all__ = [
     "blocks_of_channels",
@@ -28,6 +28,7 @@ __all__ = [
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
+_SILU = Activation()
 OUTPUTS = ("bfloat16", "float16", "float32")
 COPIED_TYPES = (*ROW_TYPES, "int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz")
 LIMITS = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float4_e2m1fn": 6.0}
@@ -77,9 +78,8 @@ def run_first(
     x, x_scales = given
     weighted, by_slot = flags
     shape = sorting.tokens, sorting.slots, weights.channels
-    result = arrays.empty(shape, kind, x) if out is None else out
-    result = check_written(result, shape, OUTPUTS, x, "out")
-    product = Product("slot" if by_slot else "token", activation or Activation(), weighted,
+    result = written(out, shape, kind, x, dtypes=OUTPUTS)
+    product = Product("slot" if by_slot else "token", activation or _SILU, weighted,
                       tiles=blocks_of_channels(weights, sorting.unit))  # fmt: skip
     run_product(
         x, x_scales, weights, sorting, product, result.reshape(-1, weights.channels), stream
@@ -116,17 +116,15 @@ def run_second(
             raise ConfigError("atomic sums are of f32, per token", code="FLY-C977", value=kind,
                               allowed="float32")  # fmt: skip
         total = arrays.zeros((tokens, channels), kind, h) if out is None else out
-        total = check_written(total, (tokens, channels), (kind,), h, "out")
+        total = written(total, (tokens, channels), kind, h)
         run_product(rows, h_scales, weights, sorting, product, total, stream)
         return total
     if not reduce:
         shape = tokens, slots, channels
-        result = arrays.empty(shape, kind, h) if out is None else out
-        result = check_written(result, shape, OUTPUTS, h, "out")
+        result = written(out, shape, kind, h, dtypes=OUTPUTS)
         run_product(rows, h_scales, weights, sorting, product, result.reshape(-1, channels), stream)
         return result
-    result = arrays.empty((tokens, channels), kind, h) if out is None else out
-    result = check_written(result, (tokens, channels), OUTPUTS, h, "out")
+    result = written(out, (tokens, channels), kind, h, dtypes=OUTPUTS)
     parts = arrays.empty((tokens * slots, channels), kind, h)
     run_product(rows, h_scales, weights, sorting, product, parts, stream)
     sum_rows(parts, sorting.places, None, result, False, stream)
@@ -155,8 +153,8 @@ def run_quantise(
         check_array(x, (tokens if by_slot else pairs, columns), ROW_TYPES, x, "x")
         check_rank(smooth, 2, "smooth")
         smooth = check_array(smooth, (int(smooth.shape[0]), columns), ("float32",), x, "smooth")
-    plan = QuantPlan(kind, LIMITS[kind], 8 if columns % 8 == 0 else 1, group, smooth is not None,
-                     by_slot)  # fmt: skip
+    plan = quant_plan(kind, LIMITS[kind], 8 if columns % 8 == 0 else 1, group, smooth is not None,
+                      by_slot)  # fmt: skip
     return _quantised(x, ids, smooth, pairs, plan, stream)
 
 
@@ -188,7 +186,7 @@ def _permute(x: Any, ids: Any, out: Any, stream: Any = None) -> None:
     if x.itemsize == 1:
         x, out = arrays.as_bytes(x), arrays.as_bytes(out)
     if out.shape[0] and x.shape[1]:
-        launch_permute(x, ids, out, RowsPlan(VECTOR_BYTES // x.itemsize), stream)
+        launch_permute(x, ids, out, rows_plan(VECTOR_BYTES // x.itemsize), stream)
 
 
 def run_permute(x: Any, sorting: Sorting, out: Any = None, stream: Any = None) -> Any:
@@ -196,8 +194,8 @@ def run_permute(x: Any, sorting: Sorting, out: Any = None, stream: Any = None) -
     (x,) = arrays.apart_from((out,), x)
     x = check_array(x, (sorting.tokens, x.shape[1]), COPIED_TYPES, sorting.ids, "x")
     shape, dtype = (int(sorting.ids.shape[0]), int(x.shape[1])), arrays.dtype_name(x)
-    result = arrays.empty(shape, dtype, x) if out is None else out
-    _permute(x, sorting.ids, check_written(result, shape, (dtype,), x, "out"), stream)
+    result = written(out, shape, dtype, x)
+    _permute(x, sorting.ids, result, stream)
     return result
 
 

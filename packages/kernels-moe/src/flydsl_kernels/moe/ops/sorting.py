@@ -8,7 +8,7 @@ from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import as_integer, check_no_gradient, through_pytorch
 from flydsl_kernels.moe.arguments import check_rank
 from flydsl_kernels.moe.ops.ordering import Sorting, run_sort
-from flydsl_kernels.moe.problem import SortProblem
+from flydsl_kernels.moe.problem import SortProblem, sort_problem
 
 __all__ = ["moe_sort"]
 
@@ -57,7 +57,7 @@ def moe_sort(
     check_rank(ids, 2, "ids")
     experts, unit = as_integer(experts, "experts"), as_integer(unit, "unit")
     tokens, slots = (int(extent) for extent in ids.shape)
-    problem = SortProblem(tokens, slots, experts, unit)
+    problem = (SortProblem if traced else sort_problem)(tokens, slots, experts, unit)
     if traced:
         from flydsl_kernels.moe.ops.operators import sort_operator
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.ext import arrays
-from flydsl_kernels.moe.arguments import check_array, check_written
-from flydsl_kernels.moe.selection import RowsPlan
+from flydsl_kernels.moe.arguments import check_array, written
+from flydsl_kernels.moe.selection import rows_plan
 
 __all__ = ["ROW_TYPES", "VECTOR_BYTES", "run_reduce", "sum_rows", "summed"]
 
@@ -35,7 +35,7 @@ def sum_rows(
     if not tokens or not columns:
         return
     slots = int(x.shape[0]) // tokens if places is None else int(places.shape[1])
-    plan = RowsPlan(
+    plan = rows_plan(
         VECTOR_BYTES // x.itemsize, places is not None, gathered, weights is not None
     )  # fmt: skip
     some = x if places is None else places
@@ -54,9 +54,8 @@ def summed(
     if weights is not None:
         weights = check_array(weights, pairs, ("float32",), rows, "weights")
     shape = (pairs[0], int(rows.shape[1]))
-    result = arrays.empty(shape, arrays.dtype_name(rows), rows) if out is None else out
-    sum_rows(rows, places, weights, check_written(result, shape, ROW_TYPES, rows, "out"), gathered,
-             stream)  # fmt: skip
+    result = written(out, shape, arrays.dtype_name(rows), rows, dtypes=ROW_TYPES)
+    sum_rows(rows, places, weights, result, gathered, stream)
     return result
 
 
