@@ -4,15 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, current, require
 from flydsl.expr.emit import constant
 
-__all__ = ["Constexpr", "ConstexprKind", "Stream", "is_constexpr", "python_integer"]
+__all__ = [
+    "AnnotationObject",
+    "Constexpr",
+    "ConstexprKind",
+    "Stream",
+    "is_constexpr",
+    "python_integer",
+    "without_none",
+]
 
 T = TypeVar("T")
+
+
+class AnnotationObject:
+    """Base of objects, not classes, that stand for a type: lets them be written ``X | None``."""
+
+    __slots__ = ()
+
+    def __or__(self, other: Any) -> Any:
+        return Union[self, other]  # noqa: UP007 - the operator is what is defined here
+
+    def __ror__(self, other: Any) -> Any:
+        return Union[other, self]  # noqa: UP007
 
 
 class ConstexprKind:
@@ -145,3 +166,12 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.value!r})"
+
+
+def without_none(annotation: Any) -> Any:
+    """Return X of an annotation ``X | None``, and any other annotation as it is."""
+    if get_origin(annotation) in (Union, UnionType):
+        others = [kind for kind in get_args(annotation) if kind is not NoneType]
+        if len(others) == 1 and len(get_args(annotation)) == 2:
+            return others[0]
+    return annotation

@@ -15,7 +15,7 @@ from flydsl.expr.storage import AlignedType, Array, ArrayType, is_struct_type
 from flydsl.expr.tensors import Tensor
 from flydsl.expr.vector import Vector, VectorAlias
 
-__all__ = ["coerced", "is_field_type"]
+__all__ = ["coerced", "is_field_type", "takes_none"]
 
 
 def is_field_type(kind: Any, stored: bool) -> bool:
@@ -34,6 +34,11 @@ def is_field_type(kind: Any, stored: bool) -> bool:
         or isinstance(kind, (VectorAlias, ArrayType, PointerType))
         or is_struct_type(kind)
     )
+
+
+def takes_none(kind: Any) -> bool:
+    """Return whether fields of a type take None without being declared so, as parameters do."""
+    return kind is Pointer or isinstance(kind, PointerType)
 
 
 def coerced(value: Any, kind: Any, where: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, require
+from flydsl.expr.annotations import AnnotationObject
 from flydsl.expr.emit import located
 from flydsl.expr.enums import AddressSpace, space_name
 from flydsl.expr.layouts import apply
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-class PointerType:
+class PointerType(AnnotationObject):
     """A pointer type, for `inttoptr`, `recast_iter` and annotations.
 
     Attributes:

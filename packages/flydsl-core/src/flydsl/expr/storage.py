@@ -145,6 +145,13 @@ def field_places(kind: Any) -> Iterator[tuple[Any, int]]:
     for field in kind.fields:
         if field.constexpr:
             continue
+        if field.optional and not isinstance(field.kind, PointerType):
+            raise UserTypeError(
+                f"{kind.__name__} has a field that may be None, and cannot be stored in memory",
+                code="FLY-U257",
+                value=str(field),
+                hint="store a struct without it, and a number that tells whether there is one",
+            )
         size, alignment = size_and_align(field.kind)
         offset = 0 if kind.is_union else -(-offset // alignment) * alignment
         yield field, offset
@@ -371,7 +378,19 @@ class PointerStorage(Storage):
         return inttoptr(self.kind, self.ptr.load())
 
     def poke(self, value: Any) -> None:
-        """Store a pointer."""
+        """Store a pointer.
+
+        Raises:
+            UserTypeError: It is None, which is none in memory.
+        """
+        if value is None:
+            raise UserTypeError(
+                "None is known while tracing, and no pointer in memory",
+                code="FLY-U257",
+                value=value,
+                allowed=repr(self.kind),
+                hint="store a null pointer: fx.inttoptr(kind, 0)",
+            )
         self.ptr.store(ptrtoint(value))
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from flydsl.errors import UserTypeError, UserValueError
 from flydsl.expr.ambient import IRValue, in_trace
-from flydsl.expr.annotations import ConstexprKind, Stream, is_constexpr
-from flydsl.expr.fields import coerced, is_field_type
+from flydsl.expr.annotations import ConstexprKind, Stream, is_constexpr, without_none
+from flydsl.expr.fields import coerced, is_field_type, takes_none
 from flydsl.expr.tensors import Tensor
 
 __all__ = ["Empty", "Field", "Struct", "StructType", "struct", "union"]
@@ -33,12 +33,20 @@ class Field:
         name: Its name.
         kind: Its type: a numeric class, vector type, array, pointer type, struct, … or
             ``fx.Constexpr[...]``.
+        optional: Whether None may be its value, which is known while tracing: pointers, and fields
+            declared ``X | None``, whose `kind` is X.
         constexpr: Whether it is compile-time: part of the type of a value, not of its storage.
     """
 
     name: str
     kind: Any
     constexpr: bool
+    optional: bool = False
+
+    def __str__(self) -> str:
+        kind = getattr(self.kind, "__name__", self.kind)
+        told = self.optional and not takes_none(self.kind)
+        return f"{self.name}: {kind}{' | None' if told else ''}"
 
 
 class StructType(type):
@@ -150,7 +158,8 @@ class Struct:
             return NotImplemented
         result: Any = True
         for name, value in self._values.items():
-            same = value == other._values[name]
+            before = other._values[name]
+            same = value is before if value is None or before is None else value == before
             result = same if result is True else result & same
         return result
 
@@ -189,11 +198,14 @@ class Struct:
         constants = [
             f"{f.name}={self._values[f.name]!r}" for f in _base(self).fields if f.constexpr
         ]
+        constants += [f"{name}=None" for name, value in self._values.items() if value is None]
         shown = f"[{', '.join(constants)}]" if constants else ""
         return (f"{_base(self).__name__}{shown}",)
 
     def _run_time(self) -> dict[str, Any]:
-        return {f.name: self._values[f.name] for f in _base(self).fields if not f.constexpr}
+        values = self._values
+        names = [f.name for f in _base(self).fields if not f.constexpr]
+        return {name: values[name] for name in names if values[name] is not None}
 
 
 def _base(value: Any) -> StructType:
@@ -228,7 +240,7 @@ def _bound(kind: StructType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
 
 
 def _wrong(kind: StructType, what: str) -> UserTypeError:
-    shown = ", ".join(f"{f.name}: {getattr(f.kind, '__name__', f.kind)}" for f in kind.fields)
+    shown = ", ".join(map(str, kind.fields))
     return UserTypeError(
         f"{kind.base.__name__} {what}", code="FLY-U288", allowed=f"{kind.base.__name__}({shown})"
     )
@@ -237,6 +249,8 @@ def _wrong(kind: StructType, what: str) -> UserTypeError:
 def _checked(owner: str, field: Field, value: Any) -> Any:
     where = f"{owner}.{field.name}"
     if not field.constexpr:
+        if value is None and field.optional:
+            return None
         return coerced(value, field.kind, where)
     if isinstance(field.kind, ConstexprKind):
         field.kind.check(where, value)
@@ -253,7 +267,7 @@ def _declared(klass: type, scope: Mapping[str, Any]) -> list[tuple[str, Any]]:
         if isinstance(declared, str):
             try:
                 kind = eval(declared, dict(space), dict(scope))  # noqa: S307  (the user's source)
-            except (NameError, AttributeError) as error:
+            except (NameError, AttributeError, TypeError) as error:
                 raise UserTypeError(
                     f"the type of field {name!r} cannot be evaluated: {error}",
                     code="FLY-U287",
@@ -271,7 +285,7 @@ def _fields(name: str, declared: list[tuple[str, Any]], is_union: bool) -> tuple
         UserTypeError: A field has a type that no field can have.
     """
     fields = []
-    for field, kind in declared:
+    for field, annotation in declared:
         numbered = field[:1] == "_" and field[1:].isdigit()
         if (field.startswith("_") and not numbered) or field in _RESERVED:
             raise UserValueError(
@@ -280,17 +294,21 @@ def _fields(name: str, declared: list[tuple[str, Any]], is_union: bool) -> tuple
                 value=field,
                 allowed=f"names without a leading _, except {', '.join(sorted(_RESERVED))}",
             )
-        constexpr = is_constexpr(kind)
-        fits = not is_union if constexpr or kind is Stream else is_field_type(kind, is_union)
+        constexpr, kind = is_constexpr(annotation), without_none(annotation)
+        optional = kind is not annotation
+        if constexpr or kind is Stream:
+            fits = not is_union and not optional
+        else:
+            fits = not (is_union and optional) and is_field_type(kind, is_union)
         if not fits:
             raise UserTypeError(
                 f"{name}.{field} is declared with a type that a field cannot have",
                 code="FLY-U287",
-                value=kind,
+                value=annotation,
                 allowed="numeric classes, vector types, fx.Array, fx.Align, pointer types, structs"
-                + ("" if is_union else ", fx.Tensor, fx.Stream, fx.Constexpr"),
+                + ("" if is_union else ", fx.Tensor, these | None, fx.Stream, fx.Constexpr"),
             )
-        fields.append(Field(field, kind, constexpr))
+        fields.append(Field(field, kind, constexpr, optional or takes_none(kind)))
     return tuple(fields)
 
 
@@ -304,7 +322,7 @@ def _made(
         raise UserTypeError(f"{name} has two fields of one name", code="FLY-U287", value=names)
     space = dict(space)
     defaults = {key: space.pop(key) for key in names if key in space}
-    made_of = "; ".join(f"{field.name}: {field.kind!r}" for field in fields)
+    made_of = "; ".join(f"{field.name}: {field.kind!r}, {field.optional}" for field in fields)
     space.update({"__slots__": (), "_defaults": defaults, "_made_of": made_of})
     made = StructType(name, (Struct,), space)
     made.fields, made.names = fields, frozenset(field.name for field in fields)
@@ -351,7 +369,8 @@ class struct:  # noqa: N801  (the name of the public API)
     A class may derive from `Struct`, from which type checkers know that values have any arguments.
     Values are made by position or keyword, compared with ``==``, copied with changes by
     ``replace(field=...)``, and passed to kernels and launchers field by field. They may be carried
-    through run-time ``if`` and loops.
+    through run-time ``if`` and loops. A pointer, and a field declared ``X | None``, may be None,
+    which is known while tracing: ``if s.bias is not None`` leaves code out.
 
     Raises:
         UserValueError: A field has a reserved name.

@@ -10,6 +10,7 @@ from typing import Any
 from flydsl.errors import UserIndexError, UserTypeError, UserValueError
 from flydsl.expr import lanes, reductions
 from flydsl.expr.ambient import IRType, IRValue, require
+from flydsl.expr.annotations import AnnotationObject
 from flydsl.expr.enums import ReductionOp
 from flydsl.expr.numeric import Numeric
 from flydsl.expr.numeric.base import RUN_TIME, is_numeric_class
@@ -253,7 +254,7 @@ def _row_major(index: Sequence[Any], extents: Sequence[int]) -> Any:
     return position
 
 
-class VectorAlias:
+class VectorAlias(AnnotationObject):
     """A vector type such as ``fx.Float32x4``: calling it makes a vector of that type."""
 
     __slots__ = ("dtype", "shape")

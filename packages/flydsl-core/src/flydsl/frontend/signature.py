@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType, NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin
+from types import FunctionType
+from typing import Any, ClassVar, Literal
 
 from flydsl.errors import SourceLocation, UserTypeError
-from flydsl.expr.annotations import Stream, is_constexpr
+from flydsl.expr.annotations import Stream, is_constexpr, without_none
 
 __all__ = ["Parameter", "Signature"]
 
@@ -49,7 +49,7 @@ class Parameter:
     @property
     def dsl_type(self) -> type | None:
         """The value class of a run-time parameter, if its annotation is a class or ``X | None``."""
-        annotation = _alternative(self.annotation)
+        annotation = without_none(self.annotation)
         return annotation if isinstance(annotation, type) and not self.constexpr else None
 
     @property
@@ -60,7 +60,7 @@ class Parameter:
         annotation = self.annotation
         if annotation is Pointer or isinstance(annotation, PointerType):
             return True
-        return annotation is not None and _alternative(annotation) is not annotation
+        return annotation is not None and without_none(annotation) is not annotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +158,6 @@ class Signature:
             code="FLY-U219",
             allowed=f"{self.name}({shown}), defined at {self.location}",
         )
-
-
-def _alternative(annotation: Any) -> Any:
-    """Return X of an annotation ``X | None``, and any other annotation as it is."""
-    if get_origin(annotation) in (Union, UnionType):
-        others = [kind for kind in get_args(annotation) if kind is not NoneType]
-        if len(others) == 1 and len(get_args(annotation)) == 2:
-            return others[0]
-    return annotation
 
 
 def _resolve(function: FunctionType, annotation: Any) -> Any:

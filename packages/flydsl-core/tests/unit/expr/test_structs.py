@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Optional
 
 import numpy as np
 import pytest
@@ -125,6 +126,38 @@ def test_values():
         p.z  # noqa: B018
 
 
+GLOBAL = fx.Pointer[fx.Float32, fx.AddressSpace.Global]
+
+
+@fx.struct
+class Optionals:
+    a: fx.Tensor
+    bias: fx.Tensor | None = None
+    pair: Optional[Pair] = None  # noqa: UP045 - as older programs write it
+    count: fx.Int32 | None = None
+    p: GLOBAL | None = None
+    v: None | fx.Float32x4 = None  # noqa: RUF036
+    q: GLOBAL = None
+
+
+def test_optional_fields():
+    empty = Optionals("a tensor")
+    assert [f.optional for f in Optionals.fields] == [False] + [True] * 6
+    assert [f.kind for f in Optionals.fields[:4]] == [fx.Tensor, fx.Tensor, Pair, fx.Int32]
+    assert (empty.bias, empty.pair, empty.count, empty.p, empty.v, empty.q) == (None,) * 6
+    full = empty.replace(bias="another", pair=(1, 2), count=3)
+    assert (full.bias, full.pair, full.count.value) == ("another", Pair(1, 2), 3)
+    assert full != empty
+    assert full.replace(bias=None, pair=None, count=None) == empty
+    assert hash(full.replace(bias=None, pair=None, count=None)) == hash(empty)
+    with pytest.raises(UserError, match=r"a: Tensor, bias: Tensor \| None, pair: Pair \| None"):
+        Optionals()
+    # Pointers have a form in memory, and need not be declared so.
+    assert size_and_align(fx.struct["p":GLOBAL]) == (8, 8)
+    other = fx.struct["a" : fx.Tensor | None]
+    assert other._made_of != fx.struct["a" : fx.Tensor]._made_of
+
+
 def test_specialised_types():
     four = Sized["n":4]
     assert repr(four) == "Sized[n=4]"
@@ -168,6 +201,14 @@ MISTAKES = [
     (lambda: fx.union(annotated("x", fx.Tensor)), "FLY-U287", TypeError),
     (lambda: fx.struct(annotated("x", "no_such_name")), "FLY-U287", TypeError),
     (lambda: fx.struct(3), "FLY-U287", TypeError),
+    (lambda: fx.struct(annotated("x", fx.Tensor | fx.Int32)), "FLY-U287", TypeError),
+    (lambda: fx.struct(annotated("x", fx.Stream | None)), "FLY-U287", TypeError),
+    (lambda: fx.struct(annotated("x", None)), "FLY-U287", TypeError),
+    (lambda: fx.union(annotated("x", fx.Int32 | None)), "FLY-U287", TypeError),
+    (lambda: Pair(None), "FLY-U288", TypeError),
+    (lambda: Optionals(None, count="text"), "FLY-U288", TypeError),
+    (lambda: size_and_align(Optionals), "FLY-U257", TypeError),
+    (lambda: size_and_align(fx.Array[Optionals, 2]), "FLY-U257", TypeError),
     (lambda: fx.struct["a" : fx.Int32, "a" : fx.Int8], "FLY-U287", TypeError),
     (lambda: size_and_align(fx.struct["a" : fx.Boolean]), "FLY-U257", TypeError),
     (lambda: fx.Align[Mixed, 2], "FLY-U257", ValueError),

@@ -171,6 +171,7 @@ class Inputs(fx.Struct):
     count: fx.Int32
     width: fx.Constexpr[int]
     alpha: fx.Float32
+    bias: fx.Tensor | None = None
 
     def scaled(self, x):
         return x * self.alpha
@@ -180,6 +181,8 @@ def kernel(p: Inputs):
     i = fx.block_idx.x * 64 + fx.thread_idx.x
     if i < p.count:
         p.a[i] = p.scaled(p.a[i]) + p.width
+        if p.bias is not None:
+            p.a[i] = p.a[i] + p.bias[i]
 
 @flyc.jit
 def launch(p: Inputs):
@@ -194,6 +197,9 @@ def test_structs_start_at_once(run):
     assert run(given("Tensor(), 100, 3, 0.5"), program=STRUCT) == COMPILED
     assert run(given("Tensor(), 100, 3, 0.5")) == STARTED
     assert run(given("Tensor(60), 7, 3, 2.5")) == STARTED
+    assert run(given("Tensor(), 100, 3, 0.5, Tensor()")) == COMPILED
+    assert run(given("Tensor(), 100, 3, 0.5, Tensor()")) == STARTED
+    assert run(given("Tensor(), 100, 3, 0.5, None")) == STARTED
     assert run(given("Tensor(), 100, 4, 0.5")) == COMPILED
     assert run(given("Tensor(100, 2), 100, 3, 0.5")) == COMPILED
     assert run(given("Tensor(), 100, 3, 0.5"), program=STRUCT.replace("x * s", "x + s")) == COMPILED

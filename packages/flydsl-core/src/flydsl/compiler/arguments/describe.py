@@ -80,5 +80,7 @@ def _mismatch(value: object, annotation: object) -> UserTypeError:
         f"a parameter annotated with {name} was given a {type(value).__name__}",
         code="FLY-U404",
         value=value,
-        hint="annotate the parameter with fx.Constexpr[...] if it is a compile-time value",
+        hint=f"declare it fx.{name} | None to pass None, which is known while tracing"
+        if value is None
+        else "annotate the parameter with fx.Constexpr[...] if it is a compile-time value",
     )

@@ -6,7 +6,7 @@ import re
 from types import FunctionType
 from typing import Any
 
-from flydsl.compiler.arguments.compile_time import describe_static
+from flydsl.compiler.arguments.compile_time import absent, describe_static
 from flydsl.errors import CompilerBug, FlyDSLError, UserTypeError
 from flydsl.expr.storage import AlignedType
 from flydsl.expr.structs import Struct
@@ -82,6 +82,8 @@ def _described(field: Any, value: object, kind: Any) -> ArgSpec:
     where = f"{kind.__name__}.{field.name}"
     if field.constexpr:
         return describe_static(where, value, field.kind)
+    if value is None and field.optional:
+        return absent()
     wanted = field.kind
     while isinstance(wanted, AlignedType):
         wanted = wanted.inner
