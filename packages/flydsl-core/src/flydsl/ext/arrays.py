@@ -186,7 +186,8 @@ def _span(array: Any) -> tuple[int, int]:
     if is_torch(array):
         start = int(array.data_ptr())
         if array.is_contiguous():
-            return start, start + int(array.nbytes)
+            # Not nbytes, which tensors of unknown extents do not have.
+            return start, start + array.numel() * array.itemsize
     else:
         start = int(array.__array_interface__["data"][0])
     if 0 in array.shape:
