@@ -138,6 +138,9 @@ def test_a_resolver_finds_libraries(tmp_path):
         register_extern_resolver(lambda symbol: path if symbol == "f" else None)
         assert ffi("f", ["int32"], "int32").source == str(path)
         assert ffi("g", ["int32"], "int32").library == b""
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match=r"the library cannot be read.*FLY-U276"):
+            ffi("f", ["int32"], "int32")
 
 
 @pytest.mark.parametrize(
