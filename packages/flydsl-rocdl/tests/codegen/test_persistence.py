@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -305,11 +306,14 @@ def test_run_only_never_compiles(folder, compiles):
 
 
 def test_a_folder_that_cannot_be_written_only_costs_compiling(folder, compiles, monkeypatch):
-    (folder / "file").write_text("")
-    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(folder / "file"))
+    def refuse(path, *rest, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
     run(load(folder))
     run(load(folder))
     assert len(compiles) == 2
+    assert not (folder / "cache").exists()
 
 
 CHILD = """

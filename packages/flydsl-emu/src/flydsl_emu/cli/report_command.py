@@ -7,7 +7,7 @@ import json
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         from flydsl_emu.report import collect
 
         with scope(FLYDSL_DEBUG_INFO=True), collect() as reports:
-            run_script(args.file, args.arguments)
+            run_script(args.file, args.arguments, apart=args.json)
         found: list[Any] = list(reports)
     else:
         found = _static([args.file, *args.arguments], args.mca)
@@ -103,8 +103,13 @@ def _static(files: Sequence[str], analysed: bool) -> list[Any]:
     return found
 
 
-def run_script(file: str, arguments: Sequence[str]) -> None:
+def run_script(file: str, arguments: Sequence[str], *, apart: bool = False) -> None:
     """Run a Python script as the interpreter would, with these arguments.
+
+    Args:
+        file: The script.
+        arguments: What it finds in ``sys.argv``.
+        apart: Whether what it prints goes to standard error: a program reads standard output.
 
     Raises:
         UserError: There is no such file.
@@ -112,7 +117,7 @@ def run_script(file: str, arguments: Sequence[str]) -> None:
     """
     if not Path(file).is_file():
         raise UserError("there is no such script", code="FLY-U725", value=file)
-    with _command_line(file, arguments):
+    with _command_line(file, arguments), redirect_stdout(sys.stderr if apart else sys.stdout):
         try:
             runpy.run_path(file, run_name="__main__")
         except SystemExit as ending:

@@ -70,7 +70,7 @@ def _sanitized(args: argparse.Namespace) -> int:
 
     with sanitize(args.checks, action="collect") as report:
         try:
-            run_script(args.file, args.arguments)
+            run_script(args.file, args.arguments, apart=args.json == "-")
         except BaseException:
             # What was found before the script failed often says why.
             if report:

@@ -190,8 +190,12 @@ def test_the_command_runs_a_script(script: Path, capsys: pytest.CaptureFixture[s
         assert text.startswith("transpose_0 on gfx942")
         assert "model (not a measurement)" in text
         assert "(assumed: a wait for global memory)" in text
-        assert main(["report", "--json", "--run", str(script), "32", "33"]) == 0
-    loaded = json.loads(capsys.readouterr().out)
+        talking = script.with_name("talking_script.py")
+        talking.write_text(script.read_text() + "\nprint('done')\n")
+        assert main(["report", "--json", "--run", str(talking), "32", "33"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "done\n"
+    loaded = json.loads(printed.out)
     assert [r["resources"]["lds_bytes"] for r in loaded] == [4096, 4224]
     assert loaded[0]["model"]["constants"]["clock"]["source"].startswith("public")
 

@@ -266,7 +266,12 @@ def test_command_line(
     assert run(["run", str(script), argument]) == 0
     assert run(["run", "--json", "-", str(script), argument]) == 1
     assert "FLY-U739" in capsys.readouterr().err
-    command[command.index(str(out))] = str(tmp_path)
+    command[command.index(str(out))] = "-"
+    assert run(command) == code
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)) == code
+    assert f"ran {argument}" in printed.err
+    command[command.index("-")] = str(tmp_path)
     assert run(command) == 1
     printed = capsys.readouterr()
     assert "cannot be written: Is a directory [FLY-U525]" in printed.err
