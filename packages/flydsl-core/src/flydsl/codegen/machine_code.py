@@ -224,6 +224,10 @@ def _libc() -> ctypes.CDLL:
     return libc
 
 
+if sys.platform != "win32":
+    _libc()  # at import, for it takes a part of the time of a first call
+
+
 _FAILED = ctypes.c_void_p(-1).value
 
 

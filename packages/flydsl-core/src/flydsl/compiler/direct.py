@@ -50,6 +50,36 @@ _API = {
 }
 
 
+def _supported() -> bool:
+    """Whether this interpreter's objects are laid out as the routine expects."""
+    probe = object()
+    ordinary = sys.implementation.name == "cpython" and "t" not in sys.abiflags
+    return (
+        ordinary
+        and ctypes.sizeof(ctypes.c_void_p) == 8
+        and bytes.__basicsize__ - 1 == PLAN_START
+        and ctypes.c_size_t.from_address(id(probe) + TYPE_OFFSET).value == id(object)
+    )
+
+
+class _Interpreter:
+    """What the routine calls of Python."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[int, int] = {}
+        for word, name in _API.items():
+            function = getattr(ctypes.pythonapi, name)
+            # What a function's object holds is its address.
+            self.addresses[int(word)] = ctypes.c_uint64.from_buffer(function).value
+        self.builtin = ctypes.pythonapi.PyCFunction_NewEx
+        self.builtin.restype = ctypes.py_object
+        self.builtin.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+
+
+_INTERPRETER = _Interpreter() if _supported() else None
+"""Found at import, for it takes a part of the time of a first call; None: see `_supported`."""
+
+
 class _MethodDef(ctypes.Structure):
     """``PyMethodDef``."""
 
@@ -102,7 +132,6 @@ class _Builtin:
         self._made = False
         self._definition: _MethodDef | None = None
         self._code: MappedCode | None = None
-        self.api: dict[Word, int] = {}
 
     def definition(self) -> _MethodDef | None:
         """Return the definition to make builtins from; None where that is not possible."""
@@ -113,7 +142,7 @@ class _Builtin:
         return self._definition
 
     def _make(self) -> _MethodDef | None:
-        if not _supported():
+        if _INTERPRETER is None:
             return None
         try:
             code = MappedCode(kept_host(ENTRY, _llvm_ir))
@@ -121,26 +150,10 @@ class _Builtin:
             # No executable memory: then the host stubs fail too, with a message of their own.
             return None
         self._code = code
-        for word, name in _API.items():
-            function = getattr(ctypes.pythonapi, name)
-            # What a function's object holds is its address.
-            self.api[word] = ctypes.c_uint64.from_buffer(function).value
         return _MethodDef(b"launch", code.address, _FASTCALL, None)
 
 
 _BUILTIN = _Builtin()
-
-
-def _supported() -> bool:
-    """Whether this interpreter's objects are laid out as the routine expects."""
-    probe = object()
-    ordinary = sys.implementation.name == "cpython" and "t" not in sys.abiflags
-    return (
-        ordinary
-        and ctypes.sizeof(ctypes.c_void_p) == 8
-        and bytes.__basicsize__ - 1 == PLAN_START
-        and ctypes.c_size_t.from_address(id(probe) + TYPE_OFFSET).value == id(object)
-    )
 
 
 def make_direct(
@@ -173,23 +186,23 @@ def bind_template(
         target: What to launch.
     """
     definition = _BUILTIN.definition()
-    if definition is None:
+    if definition is None or _INTERPRETER is None:
         return None
     kept: list[object] = [target, *objects]
-    words = array.array("Q", [word & _MASK for word in _head(template, target, kept)])
+    head = _head(template, target, kept)
+    for word, place in _INTERPRETER.addresses.items():
+        head[word] = place
+    if target.holds:
+        head[Word.SAVE] = 0
+    words = array.array("Q", [word & _MASK for word in head])
     words.frombytes(template.words)
     for (number, kind, _), value in zip(template.references, objects, strict=True):
         address: Any = value if kind == "function" else id(value)
         words[Word.RECORDS + number] = address
     plan = _Plan(words.tobytes())
     plan.kept = tuple(kept)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = (
-        ctypes.py_object,
-        [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p],
-    )
-    function: Callable[..., object] = make(ctypes.addressof(definition), plan, None)
-    return function
+    made: Callable[..., object] = _INTERPRETER.builtin(ctypes.addressof(definition), plan, None)
+    return made
 
 
 def _head(template: Template, target: Direct, kept: list[object]) -> list[int]:
@@ -203,10 +216,6 @@ def _head(template: Template, target: Direct, kept: list[object]) -> list[int]:
     head[Word.FALSE] = id(False)
     kept.append(target.current_stream)
     head[Word.STREAM] = id(target.current_stream)
-    for word, address in _BUILTIN.api.items():
-        head[word] = address
-    if target.holds:
-        head[Word.SAVE] = 0
     if _HAS_TICKS:
         # Long, until it is known better.
         ticks = ctypes.c_uint64(8 * SHORT_TICKS)
