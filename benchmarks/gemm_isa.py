@@ -38,6 +38,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl_emu
 from flydsl.config import scope
+from flydsl_kernels.gemm.device.preshuffle import launch
 
 LONG_K = 8192
 
@@ -117,8 +118,6 @@ def operands(subject: Subject, m: int, k: int) -> tuple[Any, ...]:
 
 def launcher(subject: Subject, k: int) -> Any:
     """Return the launcher of a subject."""
-    from flydsl_kernels.gemm.device.preshuffle import launch
-
     m, n, tile_k = subject.tile
     if subject.dtype == "mxfp4":
         return launch.compile_mx_gemm(N=n, K=k, tile=subject.tile)
