@@ -10,12 +10,15 @@ import torch
 
 from flydsl import config
 from flydsl.errors import ConfigError, TargetError, UserError
-from flydsl_kernels.gemm import GemmConfig, gemm
+from flydsl_kernels.gemm import GemmConfig, gemm, grouped_gemm, preshuffle_b
 from flydsl_kernels.gemm.arrays import as_matrix, as_output
-from flydsl_kernels.gemm.ops import product
+from flydsl_kernels.gemm.device import grouped
+from flydsl_kernels.gemm.device.preshuffle.checked import CheckedLauncher
+from flydsl_kernels.gemm.ops import preshuffled, product
 from flydsl_kernels.gemm.planning import _choice
 from flydsl_kernels.gemm.problem import GemmProblem
 from flydsl_kernels.gemm.rules import _derived
+from flydsl_rocdl.kernels.epilogue import Epilogue
 
 
 def placed(shape, strides, kind, offset):
@@ -152,3 +155,62 @@ def test_equal_problems_are_one_object(launched):
     (first, plan), (second, again) = launched
     assert first.problem is second.problem
     assert plan is again
+
+
+def test_launchers_of_weights_are_of_the_call(monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        CheckedLauncher, "__call__", lambda launcher, *given: found.append((launcher, given))
+    )
+    a, bias = np.ones((32, 256), np.float16), np.ones(256, np.float32)
+    wide = np.ones((2, 16, 256), np.float16)
+    weights = {n: preshuffle_b(np.ones((n, 256), np.float16)) for n in (256, 512)}
+    packed = preshuffle_b(np.ones((256, 256), np.int8), layout="int4_packed", dtype="int4")
+    cases = [
+        ((a, weights[256]), {}, ("fp16", "fp16", 256, 256), Epilogue()),
+        ((a, weights[512]), {}, ("fp16", "fp16", 512, 256), Epilogue()),
+        ((wide, weights[256]), {}, ("fp16", "fp16", 256, 256), Epilogue()),
+        ((a, packed), {}, ("fp16_int4", "fp16", 256, 256), Epilogue()),
+        ((a, weights[256]), {"out_dtype": "float32"}, ("fp16", "f32", 256, 256), Epilogue()),
+        (
+            (a, weights[256]),
+            {"bias": bias, "activation": "relu"},
+            ("fp16", "fp16", 256, 256),
+            Epilogue(False, True, "relu"),
+        ),
+        (
+            (a, weights[256]),
+            {"scale_a": 2.0, "out": np.zeros((32, 256), np.float32)},
+            ("fp16", "f32", 256, 256),
+            Epilogue(True),
+        ),
+    ]
+    with config.scope(FLYDSL_DEVICE="emu", FLYDSL_TARGET="gfx942"):
+        for operands, options, numbers, steps in cases * 2:
+            result = gemm(*operands, **options)
+            launcher, given = found.pop()
+            plan = launcher.check.args[0]
+            assert (plan.in_dtype, plan.out_dtype, plan.n, plan.k) == numbers
+            assert plan.epilogue == steps
+            assert given[6:8] == (32, plan.n)
+            assert np.shares_memory(given[0], result)
+            assert result is options.get("out", result)
+            assert result.shape == (*operands[0].shape[:-1], plan.n)
+        assert preshuffled._cdna_launcher.cache_info().hits >= len(cases)
+
+
+def test_plans_of_groups_are_of_the_call(monkeypatch):
+    plans = []
+    monkeypatch.setattr(grouped, "launch_grouped", lambda *given: plans.append(given[5]))
+    a, own = np.ones((300, 64), np.float16), GemmConfig(16, 64, 64, 1, 4)
+    with config.scope(FLYDSL_DEVICE="emu", FLYDSL_TARGET="gfx942"):
+        for count in (1, 2, 30, 300, 1, 2):
+            b, ends = np.ones((count, 48, 64), np.float16), np.zeros(count, np.int32)
+            grouped_gemm(a, b, ends)
+            typical = GemmProblem(-(-300 // count), 48, 64, "float16", batch=count)
+            best = _choice.__wrapped__(typical, "gfx942", 1).best.config
+            assert plans.pop().config == best
+            grouped_gemm(a, b, ends, config=own)
+            assert plans.pop().config == own
+            with pytest.raises(ConfigError):
+                grouped_gemm(a, b, ends, config=GemmConfig(16, 64, 64, 1, 4, split_k=2))

@@ -332,25 +332,6 @@ def place(
     return target, placement
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A target that was chosen for a device, and what it was chosen by."""
-
-    settings: tuple[object, ...]
-    placement: Placement
-    spec: TargetSpec
-    target: Target
-
-    def holds(self, now: tuple[object, ...]) -> bool:
-        """Return whether settings and the device are as they were."""
-        runtime, device = self.placement.runtime, self.placement.device
-        return (
-            self.settings == now
-            and device < runtime.device_count()
-            and self.spec == runtime.device_spec(device)
-        )
-
-
 def target_at(device: str) -> Target:
     """Return the target of launches with tensors on a device, as `place` chooses it.
 
@@ -365,14 +346,17 @@ def target_at(device: str) -> Target:
     from flydsl.plugins.manager import plugin_manager
 
     now, known = _WATCHED(), plugin_manager().cache("targets-of-devices")
-    found: _Found | None = known.get(device)
-    if found is not None and found.holds(now):
-        return found.target
+    found: tuple[object, Placement, TargetSpec, Target] | None = known.get(device)
+    if found is not None:
+        before, placed, had, target = found
+        runtime, index = placed.runtime, placed.device
+        if before == now and index < runtime.device_count() and runtime.device_spec(index) == had:
+            return target
     target, placement = place([device], compile_options())
     # Where the device has no architecture of its own, plugins may be asked each time.
     spec = None if placement is None else placement.runtime.device_spec(placement.device)
     if placement is not None and spec is not None:
-        known[device] = _Found(now, placement, spec, target)
+        known[device] = now, placement, spec, target
     return target
 
 

@@ -52,25 +52,6 @@ class Matrix:
     where: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """How a stack (batch, rows, k) becomes an operand.
-
-    Attributes:
-        repeated: Whether all matrices are the same memory.
-        loose: Whether no axis is contiguous, so that it is copied first.
-        k_major: Whether k is contiguous, if need be after copying.
-        leading: Elements from one row, or one k, to the next.
-        steps: Distances between rows, and between matrices, in bytes, as one number's bits.
-    """
-
-    repeated: bool
-    loose: bool
-    k_major: bool
-    leading: int
-    steps: int
-
-
 def address(array: Any) -> int:
     """Return the address of the first element."""
     if arrays.is_torch(array):
@@ -140,23 +121,36 @@ def as_matrix(array: Any, transposed: bool, what: str) -> Matrix:
     if transposed:
         stack = _swapped(stack)
     count, rows, k = stack.shape
-    form = _form(tuple(stack.shape), arrays.strides(stack), stack.itemsize)
-    batch = 1 if form.repeated else count
-    if form.repeated:
+    repeated, loose, *form = _form(tuple(stack.shape), arrays.strides(stack), stack.itemsize)
+    if repeated:
         stack = stack[:1]
-    if form.loose:
+    if loose:
         stack = arrays.contiguous(stack)
-        form = _form(tuple(stack.shape), arrays.strides(stack), stack.itemsize)
-    found = stack if form.k_major else _swapped(stack)
-    where = operand_of(form.k_major, form.leading, _power(address(found), form.steps))
+        _, _, *form = _form(tuple(stack.shape), arrays.strides(stack), stack.itemsize)
+    k_major, leading, steps = form
+    found = stack if k_major else _swapped(stack)
+    where = operand_of(k_major, leading, _power(address(found), steps))
     if found.itemsize == 1:
         found = arrays.as_bytes(found)
-    return Matrix(found, batch, count, rows, k, where)
+    return Matrix(found, 1 if repeated else count, count, rows, k, where)
 
 
 @lru_cache(maxsize=4096)
-def _form(shape: tuple[int, int, int], strides: tuple[int, int, int], size: int) -> _Form:
-    """Return how a stack of this shape, strides in elements and bytes of an element is taken."""
+def _form(
+    shape: tuple[int, int, int], strides: tuple[int, int, int], size: int
+) -> tuple[bool, bool, bool, int, int]:
+    """Return how a stack (batch, rows, k) becomes an operand.
+
+    Args:
+        shape: Its extents.
+        strides: Distances between neighbours, in elements.
+        size: Bytes of an element.
+
+    Returns:
+        Whether all matrices are the same memory; whether no axis is contiguous, so that it is
+        copied first; then as the operand has it, or its copy: whether k is contiguous, elements
+        from one row, or one k, to the next, and what `_bits` returns for the distances.
+    """
     batch, rows, k = shape
     by_batch, by_row, by_k = strides
     repeated = batch > 1 and by_batch == 0
@@ -169,7 +163,7 @@ def _form(shape: tuple[int, int, int], strides: tuple[int, int, int], size: int)
     else:
         leading = by_k if k > 1 else rows
     steps = [leading] if repeated or batch <= 1 else [leading, by_batch]
-    return _Form(repeated, loose, k_major or loose, leading, _bits(steps, size))
+    return repeated, loose, k_major or loose, leading, _bits(steps, size)
 
 
 def as_weights(weight: PreshuffledWeight) -> Matrix:
@@ -224,7 +218,7 @@ def as_output(array: Any, shape: Sequence[int], what: str) -> tuple[Any, Operand
 def _rows(
     shape: tuple[int, ...], strides: tuple[int, int, int], size: int
 ) -> tuple[bool, int, int]:
-    """Return whether no kernel writes to such a stack, and `leading` and `steps` as `_Form` has."""
+    """Return whether no kernel writes to such a stack, and the last two that `_form` returns."""
     batch, rows, columns = shape
     by_batch, by_row, by_column = strides
     loose = (columns > 1 and by_column != 1) or (rows > 1 and by_row < columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from flydsl.errors import ConfigError, UserValueError
@@ -10,10 +11,19 @@ from flydsl.ext import arrays
 from flydsl_kernels.gemm.arrays import as_matrix, as_output, as_weights, broadcast
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
 from flydsl_kernels.gemm.ops.preshuffled import check_layout, order_of
-from flydsl_kernels.gemm.ops.product import Request, apart, output_type
+from flydsl_kernels.gemm.ops.product import Request, apart, output_type, replaced
+from flydsl_kernels.gemm.plan import GemmConfig, GemmPlan
 from flydsl_kernels.gemm.planning import facts_of, plan_gemm
-from flydsl_kernels.gemm.problem import GemmProblem, Operand, operand_of, problem_of, with_result
+from flydsl_kernels.gemm.problem import (
+    GemmProblem,
+    Operand,
+    operand_of,
+    problem_of,
+    scaling_of,
+    with_result,
+)
 from flydsl_kernels.gemm.rules import derive
+from flydsl_rocdl.arch import lookup
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
 __all__ = ["run_grouped"]
@@ -51,7 +61,7 @@ def run_grouped(a: Any, b: Any, ends: Any, request: Request) -> Any:
     else:
         second, b_dtype = as_weights(weight), weight.dtype
         given = weight.scales if request.scale_b is None else request.scale_b
-        request = replace(request, scale_b=given)
+        request = replaced(request, scale_b=given)
     if not first.where.k_major:
         first = as_matrix(arrays.contiguous(a), False, "a")
     groups, m, n, k = int(shape[0]), first.rows, second.rows, first.k
@@ -98,6 +108,8 @@ def _check_weight(weight: PreshuffledWeight, a: Any, request: Request) -> None:
 
 
 def _scales(like: Any, request: Request, extents: tuple[int, int, int]) -> Any:
+    if request.scale_a is None and request.scale_b is None:
+        return scaling_of(), (None, None, None)
     groups, m, n = extents
     rows = Request(scale_a=request.scale_a)
     columns = Request(scale_b=request.scale_b)
@@ -105,7 +117,7 @@ def _scales(like: Any, request: Request, extents: tuple[int, int, int]) -> Any:
     of_b, (_, scale_b, _) = scales_of(like, columns, (groups, m, n, 0))
     if scale_a is not None:
         scale_a = broadcast(scale_a, (groups, *scale_a.shape[1:]))
-    return type(of_a)(of_a.a, of_b.b), (scale_a, scale_b, None)
+    return scaling_of(of_a.a, of_b.b), (scale_a, scale_b, None)
 
 
 def _launch(
@@ -118,15 +130,20 @@ def _launch(
     a, b, c, ends = given
     facts = facts_of(arrays.target_of(c))
     whole = with_result(problem, where)
-    config = request.config
+    plan = _planned(whole, facts.name, int(b.shape[0]), request.config)
+    absent = [c if item is None else item for item in extras]
+    launch_grouped(a, b, c, ends, Extras(*absent), plan, request.stream)
+
+
+@lru_cache(maxsize=4096)
+def _planned(problem: GemmProblem, arch: str, groups: int, config: GemmConfig | None) -> GemmPlan:
     if config is None:
         # About as many rows as a group has on average decide the tile.
-        typical = replace(whole, m=-(-whole.m // int(b.shape[0])), batch=int(b.shape[0]))
-        config = plan_gemm(typical, facts.name, split_k=1).best.config
+        typical = replace(problem, m=-(-problem.m // groups), batch=groups)
+        config = plan_gemm(typical, arch, split_k=1).best.config
     if config.split_k > 1 or config.streams:
         raise ConfigError(
             "grouped products are not split along K", code="FLY-C918", value=config,
             allowed="split_k=1, streams=0",
         )  # fmt: skip
-    absent = [c if item is None else item for item in extras]
-    launch_grouped(a, b, c, ends, Extras(*absent), derive(whole, facts, config), request.stream)
+    return derive(problem, lookup(arch), config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -13,7 +13,14 @@ from flydsl_kernels.gemm.arrays import address, as_output, broadcast
 from flydsl_kernels.gemm.device_figures import figures_of
 from flydsl_kernels.gemm.formats import FORMATS, PACKED
 from flydsl_kernels.gemm.ops.arguments import bias_of, residual_of, scales_of
-from flydsl_kernels.gemm.ops.product import Request, apart, output_type, run_gemm, sum_plan
+from flydsl_kernels.gemm.ops.product import (
+    Request,
+    apart,
+    output_type,
+    replaced,
+    run_gemm,
+    sum_plan,
+)
 from flydsl_kernels.gemm.plan import WEIGHTS
 from flydsl_kernels.gemm.planning import facts_of
 from flydsl_kernels.gemm.problem import (
@@ -81,12 +88,12 @@ def run_preshuffled(a: Any, weight: Any, request: Request) -> Any:
         )  # fmt: skip
     arrays.check_same_library(weight.data, a, "b")
     if request.scale_b is None:
-        request = replace(request, scale_b=weight.scales)
+        request = replaced(request, scale_b=weight.scales)
     if request.out is None:
         name = output_type(a, request)
         asked = request.out_dtype is not None
         name = "bfloat16" if name == "int32" and not asked else name
-        request = replace(request, out_dtype=name)
+        request = replaced(request, out_dtype=name)
     kind = _own_kernel(dtype, weight, request, facts)
     if weight.batch is not None or (a.ndim == 2 and not kind):
         return run_gemm(a, weight, request)
@@ -146,15 +153,17 @@ def by_rows(a: Any, n: int, request: Request, multiply: Callable[[Any, Request],
         arrays.check_same_library(found, a, "out")
         arrays.check_shape(found, (*lead, n), "out")
         arrays.check_writable(found, "out")
-        found = found.reshape(m, n)
+        found = found if len(lead) == 1 else found.reshape(m, n)
         if not arrays.shares_memory(found, request.out):
             found = arrays.empty((m, n), arrays.dtype_name(request.out), a)
 
     def whole(array: Any) -> Any:
-        same = array is not None and tuple(array.shape[: len(lead)]) == lead
+        if array is None or len(lead) == 1:
+            return array
+        same = tuple(array.shape[: len(lead)]) == lead
         return array.reshape(m, *array.shape[len(lead) :]) if same else array
 
-    flat = replace(
+    flat = replaced(
         request, out=found, residual=whole(request.residual), scale_a=whole(request.scale_a),
         scale_out=whole(request.scale_out),
     )  # fmt: skip
@@ -170,10 +179,7 @@ def _one(a: Any, weight: Any, request: Request, how: tuple[str, Any]) -> Any:
     """Multiply a matrix by the kernels for weights only."""
     m, n, k = int(a.shape[0]), weight.n, weight.k
     name = output_type(a, request)
-    own = Request(
-        None, scale_a=request.scale_a, scale_b=request.scale_b, scale_out=request.scale_out
-    )
-    scaling, scales = scales_of(a, own, (1, m, n, k))
+    scaling, scales = scales_of(a, request, (1, m, n, k))
     problem = problem_of(
         m, n, k, arrays.dtype_name(a), "", name, 1, *(operand_of(),) * 3, scaling,
         request.activation or "", request.bias is not None, request.residual is not None,
@@ -223,7 +229,7 @@ def _run(
     given: tuple[Any, Any, Any], problem: GemmProblem, request: Request,
     scales: tuple[Any, Any, Any], how: tuple[str, Any],
 ) -> None:  # fmt: skip
-    from flydsl_rocdl.kernels.epilogue import ACTIVATIONS, Epilogue
+    from flydsl_rocdl.kernels.epilogue import ACTIVATIONS
 
     a, weight, result = given
     kind, facts = how
@@ -237,9 +243,7 @@ def _run(
     native = simple and problem.out_dtype in outputs and not problem.residual
     scaled = bool(problem.scaling.a or problem.scaling.b) and native
     bias = None if request.bias is None else bias_of(request.bias, a, 1, n)
-    steps = Epilogue()
-    if native:
-        steps = Epilogue(scaled, bias is not None, problem.activation or "none")
+    more = (scaled, bias is not None, problem.activation or "none") if native else ()
     out = _OUTPUTS[problem.out_dtype] if native else "f32"
     target = flat if native else arrays.empty((m, n), "float32", result)
     data = arrays.as_bytes(weight.data) if weight.data.itemsize == 1 else weight.data
@@ -248,39 +252,56 @@ def _run(
     plain_bias = target if bias is None else bias.reshape(n)
     operands = target, rows, data, row_scales, column_scales, plain_bias
     run = _run_rdna4 if rdna else _run_cdna
-    run(operands, problem, (kind, out, steps), facts, request.stream)
+    run(operands, problem, (kind, out, _epilogue(*more)), facts, request.stream)
     if not native:
         separately(target, (a, result), problem, request, scales)
+
+
+@lru_cache(maxsize=64)
+def _epilogue(*steps: Any) -> Any:
+    from flydsl_rocdl.kernels.epilogue import Epilogue
+
+    return Epilogue(*steps)
 
 
 def _run_cdna(
     operands: tuple[Any, ...], problem: GemmProblem, how: tuple[str, str, Any], facts: Any,
     stream: Any,
 ) -> None:  # fmt: skip
+    kind, out, steps = how
+    tiles = _tile(problem, figures_of(facts.family).units, kind.endswith("int4"))
+    launcher = _cdna_launcher(kind, out, problem.n, problem.k, *tiles, steps, 8)
+    launcher(*operands, problem.m, problem.n, stream)
+
+
+@lru_cache(maxsize=256)
+def _cdna_launcher(*values: Any) -> Any:
+    """Return the launcher of `PreshufflePlan(*values)`, which is checked in the first call."""
     from flydsl_kernels.gemm.device.preshuffle.launch import preshuffle_launcher
     from flydsl_kernels.gemm.device.preshuffle.plan import PreshufflePlan
 
-    kind, out, steps = how
-    tiles = _tile(problem, figures_of(facts.family).units, kind.endswith("int4"))
-    plan = PreshufflePlan(kind, out, problem.n, problem.k, *tiles, steps, 8)
-    preshuffle_launcher(plan)(*operands, problem.m, problem.n, stream)
+    return preshuffle_launcher(PreshufflePlan(*values))
 
 
 def _run_rdna4(
     operands: tuple[Any, ...], problem: GemmProblem, how: tuple[str, str, Any], facts: Any,
     stream: Any,
 ) -> None:  # fmt: skip
-    from flydsl_kernels.gemm.device.rdna4.kernel import rdna4_launcher
-    from flydsl_kernels.gemm.device.rdna4.plan import Rdna4Plan
-
     _, out, steps = how
     m, n, units = problem.m, problem.n, figures_of(facts.family).units
     tile_m = 16 if m <= 16 else 32 if m <= 256 else 64
     tile_n = 128
     while tile_n > _RDNA_STEP and -(-m // tile_m) * -(-n // tile_n) < units:
         tile_n //= 2
-    plan = Rdna4Plan(n, problem.k, tile_m, tile_n, out_dtype=out, epilogue=steps)
-    rdna4_launcher(plan)(*operands, m, stream)
+    _rdna4_launcher(n, problem.k, tile_m, tile_n, out, steps)(*operands, m, stream)
+
+
+@lru_cache(maxsize=256)
+def _rdna4_launcher(n: int, k: int, tile_m: int, tile_n: int, out: str, steps: Any) -> Any:
+    from flydsl_kernels.gemm.device.rdna4.kernel import rdna4_launcher
+    from flydsl_kernels.gemm.device.rdna4.plan import Rdna4Plan
+
+    return rdna4_launcher(Rdna4Plan(n, k, tile_m, tile_n, out_dtype=out, epilogue=steps))
 
 
 def separately(

@@ -26,7 +26,7 @@ from flydsl_kernels.gemm.shared import derive_shared
 from flydsl_rocdl.arch import ArchFacts, lookup
 from flydsl_rocdl.kernels.preshuffle import PreshuffledWeight
 
-__all__ = ["Request", "apart", "output_type", "planned", "run_gemm", "sum_plan"]
+__all__ = ["Request", "apart", "output_type", "planned", "replaced", "run_gemm", "sum_plan"]
 
 __flydsl_internal__ = True  # errors are at the line of the caller
 
@@ -150,12 +150,12 @@ def apart(request: Request, *operands: Any) -> tuple[Any, ...]:
 
     def one(array: Any, in_place: bool = False) -> Any:
         if isinstance(array, PreshuffledWeight):
-            return _replaced(array, data=one(array.data), scales=one(array.scales))
+            return replaced(array, data=one(array.data), scales=one(array.scales))
         if array is None or arrays.is_torch(array) != torch:
             return array  # what is wrong about it is said where it is checked
         return arrays.apart(array, out, in_place=in_place)
 
-    others = _replaced(
+    others = replaced(
         request, bias=one(request.bias), residual=one(request.residual, in_place=True),
         scale_a=one(request.scale_a), scale_b=one(request.scale_b),
         scale_out=one(request.scale_out),
@@ -163,7 +163,7 @@ def apart(request: Request, *operands: Any) -> tuple[Any, ...]:
     return others, *(one(array) for array in operands)
 
 
-def _replaced(instance: Any, **fields: Any) -> Any:
+def replaced(instance: Any, **fields: Any) -> Any:
     """Return an instance with other fields: itself, unless one of them is another object."""
     same = all(getattr(instance, name) is value for name, value in fields.items())
     return instance if same else replace(instance, **fields)
