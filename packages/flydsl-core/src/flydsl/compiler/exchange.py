@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 __all__ = ["Exchanged", "exchange_function", "exchanged", "negation_flag"]
 
@@ -38,8 +37,7 @@ class _Tensor(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanged:
+class Exchanged(NamedTuple):
     """A tensor as its library's C function reports it.
 
     Attributes:
@@ -82,14 +80,23 @@ def exchange_function(kind: type) -> int:
     return 0 if table is None else _word(table, _READ_WORD)
 
 
+@functools.lru_cache(maxsize=32)
+def _reader(kind: type) -> tuple[int, Callable[[object, int], int]] | None:
+    """Return the address of a type's function and the function, or None if it has none."""
+    function = exchange_function(kind)
+    return (function, _READ(function)) if function else None
+
+
 def exchanged(value: object) -> Exchanged | None:
     """Return what a tensor's library reports about it, or None if it cannot be asked this way."""
-    function = exchange_function(type(value))
-    if not function:
+    kind: Any = type(value)
+    reader = _reader(kind)
+    if reader is None:
         return None
+    function, read = reader
     tensor = _Tensor()
     try:
-        if _READ(function)(value, ctypes.addressof(tensor)):
+        if read(value, ctypes.addressof(tensor)):
             return None
     except Exception:  # noqa: BLE001 - whatever the library raises, there are other ways to ask
         return None

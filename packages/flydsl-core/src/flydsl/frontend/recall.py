@@ -13,7 +13,6 @@ again.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import marshal
 import os
@@ -75,6 +74,7 @@ def _recalled(what: tuple[str, ...], roots: Sequence[object]) -> Dependencies | 
             return None
     except _FAILURES:
         return None
+    repeated.forget_reads(lambda: Recipe(*marshal.loads(data)).reads)
     return Dependencies((), (repeated.checks,), (repeated.functions,), (), recipe.digest)
 
 
@@ -97,13 +97,19 @@ def _proved(recipe: Recipe, roots: Sequence[object]) -> Recipe:
 
 
 def _key(what: tuple[str, ...]) -> str:
-    text = repr((_FORMAT, sys.hexversion, compiler_fingerprint(()), _own_status(), what))
+    text = repr((_FORMAT, sys.hexversion, compiler_fingerprint(()), _STATUS, what))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@functools.cache
 def _own_status() -> list[tuple[int, int]]:
     """Return the sizes and times of what scans: an editable scan is not part of the fingerprint."""
     parts = (contents, dependencies, eligible, recipes, replay, scanning, watching)
     files = [str(part.__file__) for part in parts]
-    return [(found.st_size, found.st_mtime_ns) for found in map(os.stat, (*files, __file__))]
+    try:
+        return [(found.st_size, found.st_mtime_ns) for found in map(os.stat, (*files, __file__))]
+    except OSError:  # in an archive, which is not editable
+        return []
+
+
+_STATUS = _own_status()
+"""As the process has imported it."""

@@ -61,7 +61,7 @@ class Replay:
     """
 
     def __init__(self, recipe: Recipe, roots: Sequence[object]) -> None:
-        self._reads = recipe.reads
+        self._reads: Callable[[], tuple[Any, ...]] = lambda: recipe.reads
         # What is kept for later calls is kept flat: Python's garbage collector goes through it.
         self._checks: list[Any] = []
         self._states: list[tuple[Any, ...]] = []
@@ -103,6 +103,13 @@ class Replay:
             digest.update(marshal.dumps(tokens[start : start + _PART], 2))
         return digest.digest()
 
+    def forget_reads(self, again: Callable[[], tuple[Any, ...]]) -> None:
+        """Let `Recipe.reads` go, and ask for them when they are needed.
+
+        Python's garbage collector would go through them at the end of a first call.
+        """
+        self._reads = again
+
     def functions(self) -> Iterator[FunctionState]:
         """Yield what `flydsl.frontend.scanning.Scan.functions` has."""
         for columns in self._states:
@@ -111,7 +118,7 @@ class Replay:
     def checks(self) -> Iterator[Check]:
         """Yield what `flydsl.frontend.scanning.Scan.checks` has."""
         at, found = 0, self._found
-        for kind, owners, names in _threes(self._reads):
+        for kind, owners, names in _threes(self._reads()):
             if kind not in _UNWATCHED:
                 numbers = [owners] * len(names) if kind in SPACES else owners
                 owned = [found[number] for number in numbers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -171,7 +172,13 @@ def _resolve(function: FunctionType, annotation: Any) -> Any:
             scope[name] = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
+    first, *attributes = annotation.split(".")
     try:
+        if all(map(str.isidentifier, (first, *attributes))):
+            # Most are names, and compiling each is a part of the time of a first call.
+            space = scope if first in scope else function.__globals__
+            if first in space:
+                return functools.reduce(getattr, attributes, space[first])
         return eval(annotation, function.__globals__, scope)  # noqa: S307  (the user's own source)
     except (NameError, AttributeError):
         return None
