@@ -23,7 +23,8 @@ from isa_loops import hot_loop
 import flydsl.compiler as flyc
 from flydsl.config import scope
 from flydsl_kernels.attention.device.flash import launch_flash
-from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, prepared
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
+from flydsl_kernels.attention.ops.forward import prepared
 
 ROWS, HEADS, WIDTH = 4096, 16, 128
 

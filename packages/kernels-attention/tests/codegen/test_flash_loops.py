@@ -12,7 +12,8 @@ import flydsl.compiler as flyc
 from flydsl.config import scope
 from flydsl_kernels.attention.device.flash import launch_flash
 from flydsl_kernels.attention.ops import forward
-from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, prepared
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
+from flydsl_kernels.attention.ops.forward import prepared
 
 
 def compiled(d, d_v, **extras):

@@ -9,7 +9,8 @@ import pytest
 import flydsl.compiler as flyc
 from flydsl.config import scope
 from flydsl_kernels.attention.device.flash import launch_flash
-from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, prepared
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
+from flydsl_kernels.attention.ops.forward import prepared
 
 
 @pytest.mark.parametrize("masks", [{"causal": True}, {"window": (100, 0)}], ids=str)

@@ -11,7 +11,8 @@ import flydsl_emu
 from flydsl import config
 from flydsl_kernels.attention import flash_attention
 from flydsl_kernels.attention.ops.backward import run_backward
-from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
+from flydsl_kernels.attention.ops.forward import run_forward
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])

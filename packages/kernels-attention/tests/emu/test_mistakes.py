@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from flydsl import config
 from flydsl.errors import ConfigError, FlyDSLError, TargetError
@@ -307,3 +308,46 @@ def test_gradients_that_there_are_not_are_refused_at_the_call():
         wanted = {name: tensor.requires_grad_() for name, tensor in tensors.items()}
         with torch.no_grad():
             call(**wanted, **others)
+
+
+def test_values_in_host_memory_are_checked_in_every_call():
+    q = torch.ones(8, 2, 32).half()
+    starts, lengths = torch.tensor([0, 3, 8]).int(), torch.tensor([3, 16]).int()
+    table = torch.zeros(2, 1, dtype=torch.int32)
+    pages = torch.ones(2, 16, 2, 32).half()
+    packed = {"cu_seqlens_q": starts, "cu_seqlens_k": starts}
+    flash_attention(q, q, q, **packed)
+    starts[1] = 9
+    with pytest.raises(FlyDSLError, match="does not rise"):
+        flash_attention(q, q, q, **packed)
+    paged_attention_decode(q[:2], pages, pages, table, lengths)
+    table[1, 0] = 2
+    with pytest.raises(FlyDSLError, match="does not exist"):
+        paged_attention_decode(q[:2], pages, pages, table, lengths)
+    table[1, 0] = 1
+    lengths[1] = 17
+    with pytest.raises(FlyDSLError, match="no number of keys"):
+        paged_attention_decode(q[:2], pages, pages, table, lengths)
+
+
+def test_large_tables_are_looked_at_where_they_are_used():
+    """What lies past a sequence's last page is not looked at, in large tables and in small ones."""
+    pages = torch.ones(2, 16, 2, 32).half()
+    for columns in (3, 5000):
+        table = torch.full((2, columns), 7, dtype=torch.int32)
+        table[:, :2] = torch.tensor([[0, 1], [1, 0]])
+        lengths = torch.tensor([17, 32]).int()
+        given = torch.ones(2, 2, 32).half(), (pages, pages)
+        paged_attention_decode(given[0], *given[1], table, lengths)
+        table[1, 1] = -1
+        with pytest.raises(FlyDSLError, match="sequence 1"):
+            paged_attention_decode(given[0], *given[1], table, lengths)
+
+
+def test_settings_that_change_between_calls_take_effect():
+    x, table = torch.ones(4, 2, 32), torch.ones(4, 16)
+    expected = rope(x, table, table)
+    with config.scope(FLYDSL_TARGET="nonsense"), pytest.raises(FlyDSLError):
+        rope(x, table, table)
+    with config.scope(FLYDSL_TARGET="gfx1201"):
+        assert torch.allclose(rope(x, table, table), expected)

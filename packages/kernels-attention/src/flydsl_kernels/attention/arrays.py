@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from functools import lru_cache
+from itertools import accumulate
+from operator import mul
+from typing import Any, NamedTuple
 
 from flydsl.errors import UserValueError
 from flydsl.ext.arguments import as_number, is_number
@@ -23,6 +27,7 @@ __all__ = [
     "broadcast",
     "check_some_page",
     "indices",
+    "layout_of",
     "scales",
     "written_in_place",
 ]
@@ -30,6 +35,56 @@ __all__ = [
 _FURTHEST = 1 << 22
 """Elements between rows at most, so that offsets within a block of rows fit 32 bits."""
 _CHUNK = 8
+
+
+class Layout(NamedTuple):
+    """What shape and strides of a tensor say, whatever it holds and wherever it is.
+
+    Attributes:
+        loaded: Whether kernels can load its rows in chunks, at an address that is aligned to them.
+        stored: Whether they can store them in chunks of 4 elements likewise.
+        spaced: Whether elements of rows are adjacent, and rows multiples of 8 elements apart.
+        standard: Whether there are elements, and strides are those of a new tensor.
+    """
+
+    loaded: bool
+    stored: bool
+    spaced: bool
+    standard: bool
+
+
+@lru_cache(maxsize=1024)
+def _layout(shape: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
+    usual = tuple(accumulate(shape[:0:-1], mul, initial=1))[::-1]
+    return Layout(
+        _loaded(shape, steps),
+        _stored(steps),
+        steps[-1] == 1 and all(s % _CHUNK == 0 for s in steps[:-1]),
+        0 not in shape and steps == usual,
+    )
+
+
+def _loaded(shape: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+    return (
+        steps[-1] == 1
+        and all(s >= 0 and s % _CHUNK == 0 for s in steps[:-1])
+        and all(int(shape[-1]) <= s <= _FURTHEST for s in steps[1:-1])
+    )
+
+
+def _stored(steps: tuple[int, ...]) -> bool:
+    return steps[-1] == 1 and all(s >= 0 and s % 4 == 0 for s in steps[:-1])
+
+
+def layout_of(array: Any) -> Layout | None:
+    """Return the layout of a plain tensor that needs no gradient; None of others.
+
+    A call that has been made before looks it up.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or type(array) is not torch.Tensor or array.requires_grad:
+        return None
+    return _layout(array.shape, array.stride()) if array.shape else None
 
 
 def address(array: Any) -> int:
@@ -44,30 +99,24 @@ def as_rows(array: Any) -> Any:
 
     Rows are contiguous, and chunks of 8 elements of them aligned. Elements of 8 bits are bytes.
     """
+    known, size = layout_of(array), array.itemsize
+    if known is not None and known.loaded and size > 1 and array.data_ptr() % (_CHUNK * size) == 0:
+        return array
     if is_torch(array):
         array = array.detach()
-    step = strides(array)
-    good = (
-        step[-1] == 1
-        and all(s >= 0 and s % _CHUNK == 0 for s in step[:-1])
-        and all(int(array.shape[-1]) <= s <= _FURTHEST for s in step[1:-1])
-        and address(array) % (_CHUNK * array.itemsize) == 0
-    )
+    good = _loaded(array.shape, strides(array)) and address(array) % (_CHUNK * size) == 0
     if not good:
         array = contiguous(array)
-        if array.shape[-1] and address(array) % (_CHUNK * array.itemsize):
+        if array.shape[-1] and address(array) % (_CHUNK * size):
             array = array.clone() if is_torch(array) else array.copy()
     return as_bytes(array) if dtype_name(array).startswith("float8") else array
 
 
 def written_in_place(array: Any) -> bool:
     """Return whether kernels can write rows of an array in chunks of 4 elements."""
-    step = strides(array)
-    return (
-        step[-1] == 1
-        and all(s >= 0 and s % 4 == 0 for s in step[:-1])
-        and address(array) % (4 * array.itemsize) == 0
-    )
+    known = layout_of(array)
+    stored = _stored(strides(array)) if known is None else known.stored
+    return stored and address(array) % (4 * array.itemsize) == 0
 
 
 def check_some_page(table: Any, pages: int) -> None:
@@ -85,6 +134,14 @@ def check_some_page(table: Any, pages: int) -> None:
         )
 
 
+@lru_cache(maxsize=1024)
+def _fits(have: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether a shape is another one, in which -1 is any extent."""
+    return len(have) == len(shape) and all(
+        s < 0 or s == h for h, s in zip(have, shape, strict=True)
+    )
+
+
 def indices(array: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:
     """Return an int32 array of indices, contiguous.
 
@@ -97,6 +154,17 @@ def indices(array: Any, shape: tuple[int, ...], like: Any, what: str) -> Any:
     Raises:
         UserError: It is of another library, type or shape.
     """
+    torch = sys.modules.get("torch")
+    if (
+        torch is not None
+        and type(array) is torch.Tensor
+        and isinstance(like, torch.Tensor)
+        and array.dtype is torch.int32
+        and array.device == like.device
+        and array.is_contiguous()
+        and _fits(array.shape, shape)
+    ):
+        return array
     check_same_library(array, like, what)
     check_dtype(array, ("int32",), what)
     have = tuple(int(extent) for extent in array.shape)

@@ -8,10 +8,8 @@ from typing import Any
 
 from flydsl.ext.arrays import contiguous, dtype_name, empty, zeros
 from flydsl_kernels.attention.arrays import as_rows
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
 from flydsl_kernels.attention.ops.forward import (
-    Extras,
-    Keys,
-    Sequences,
     as_batches,
     index_arrays,
     problem_of,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import as_integer, check_fields, is_finite, is_number
-from flydsl_kernels.attention.arrays import address, check_some_page, indices
-from flydsl_kernels.attention.decoding import WAVES, DecodeProblem, select_decode
+from flydsl_kernels.attention.arrays import address, check_some_page, indices, layout_of
+from flydsl_kernels.attention.decoding import WAVES, DecodePlan, DecodeProblem, select_decode
 from flydsl_kernels.attention.rotary import CACHE_LAYOUTS
 from flydsl_rocdl.arch import ArchFacts, lookup
 
@@ -32,6 +33,10 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 LOG2_E = 1.0 / math.log(2.0)
 _WORKGROUPS = 608
 """Workgroups that keep a device busy: two for each of 304 compute units."""
+_SMALL = 4096
+"""Entries of a table of pages that are read in little time."""
+_LARGEST = (2.0 - 2.0**-23) * 2.0**127
+"""The largest number of f32."""
 _LEAST_KEYS = 512
 """Keys of a part, a multiple of all steps: the f32 results of smaller parts would be more than 2 %
 of what 8 rows read."""
@@ -80,31 +85,52 @@ class DecodeOptions:
             )
 
 
-def _pages(key_cache: Any, value_cache: Any, layout: str) -> tuple[int, int]:
-    """Return heads and tokens per page of a cache."""
+@lru_cache(maxsize=256)
+def _extents(
+    keys: tuple[int, ...], values: tuple[int, ...], layout: str
+) -> tuple[int, int, tuple[int, int]]:
+    """Return what shapes of caches say: heads, tokens per page, elements of keys and of values.
+
+    Raises:
+        UserValueError: One has another number of axes than its layout.
+    """
     axes = 4 if layout == "linear" else 5
-    for cache, what, rank in (
-        (key_cache, "keys", axes),
-        (value_cache, "values", 4 if layout == "transposed" else axes),
+    for shape, what, rank in (
+        (keys, "keys", axes),
+        (values, "values", 4 if layout == "transposed" else axes),
     ):
-        if len(cache.shape) != rank:
+        if len(shape) != rank:
             raise UserValueError(
                 f"the cache of {what} has another shape than its layout",
                 code="FLY-U960",
-                value=tuple(cache.shape),
+                value=tuple(shape),
                 allowed=f"{rank} axes for {layout!r}",
             )
     if layout == "linear":
-        return int(key_cache.shape[2]), int(key_cache.shape[1])
-    return int(key_cache.shape[1]), int(key_cache.shape[3])
+        return keys[2], keys[1], (keys[3], values[-1])
+    return keys[1], keys[3], (keys[2] * keys[4], values[3 if layout == "vectorised" else 2])
 
 
-def _widths(key_cache: Any, value_cache: Any, layout: str) -> tuple[int, int]:
-    """Return the elements of keys and of values."""
+@lru_cache(maxsize=256)
+def _wanted(
+    pages: int, page: int, heads: int, widths: tuple[int, int], layout: str, block: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shapes that caches have to have."""
+    d_qk, d_v = widths
     if layout == "linear":
-        return int(key_cache.shape[3]), int(value_cache.shape[-1])
-    values = int(value_cache.shape[3 if layout == "vectorised" else 2])
-    return int(key_cache.shape[2]) * int(key_cache.shape[4]), values
+        return (pages, page, heads, d_qk), (pages, page, heads, d_v)
+    blocked = (pages, heads, page // block, d_v, block)
+    flat = (pages, heads, d_v, page)
+    return (
+        (pages, heads, d_qk // block, page, block),
+        blocked if layout == "vectorised" else flat,
+    )
+
+
+@lru_cache(maxsize=256)
+def _adjacent(step: tuple[int, ...], block: int) -> bool:
+    """Return whether strides are multiples of a block but for the last one, which is 1."""
+    return step[-1] == 1 and not any(s % block for s in step[:-1])
 
 
 def _check_caches(key_cache: Any, value_cache: Any, problem: DecodeProblem, heads: int) -> None:
@@ -113,23 +139,15 @@ def _check_caches(key_cache: Any, value_cache: Any, problem: DecodeProblem, head
     Raises:
         UserValueError: They do not fit the layout, or vectors of them are not aligned.
     """
-    pages, page, block = int(key_cache.shape[0]), problem.page, 16 // key_cache.itemsize
-    if problem.layout == "linear":
-        wanted: tuple[tuple[int, ...], ...] = (
-            (pages, page, heads, problem.d_qk),
-            (pages, page, heads, problem.d_v),
-        )
-    else:
-        keys = (pages, heads, problem.d_qk // block, page, block)
-        blocked = (pages, heads, page // block, problem.d_v, block)
-        flat = (pages, heads, problem.d_v, page)
-        wanted = keys, blocked if problem.layout == "vectorised" else flat
+    pages, block = int(key_cache.shape[0]), 16 // key_cache.itemsize
+    widths = (problem.d_qk, problem.d_v)
+    wanted = _wanted(pages, problem.page, heads, widths, problem.layout, block)
     for cache, shape, what in zip(
         (key_cache, value_cache), wanted, ("key_cache", "value_cache"), strict=True
     ):
         arrays.check_shape(cache, shape, what)
         step = arrays.strides(cache)
-        if step[-1] != 1 or any(s % block for s in step[:-1]) or address(cache) % 16:
+        if not _adjacent(step, block) or address(cache) % 16:
             raise UserValueError(
                 f"vectors of {what} are not aligned",
                 code="FLY-U965",
@@ -143,8 +161,7 @@ def _scale(scale: Any, like: Any, shape: tuple[int, int, int], what: str) -> tup
     if scale is None or is_number(scale):
         if scale is not None and not is_finite(scale):
             raise UserValueError(f"{what} is not finite", code="FLY-U962", value=scale)
-        number = 1.0 if scale is None else float(scale)
-        return arrays.zeros((1,), "float32", like) + number, False
+        return _unit(1.0 if scale is None else float(scale), like), False
     arrays.check_same_library(scale, like, what)
     arrays.check_dtype(scale, ("float32",), what)
     if len(scale.shape) == 3:
@@ -155,10 +172,23 @@ def _scale(scale: Any, like: Any, shape: tuple[int, int, int], what: str) -> tup
     return flat, False
 
 
+def _unit(number: float, like: Any) -> Any:
+    """Return a number as f32 [1]; one that is too large for f32 is infinite."""
+    if arrays.is_torch(like) and abs(number) <= _LARGEST:
+        import torch
+
+        # Not minus zero.
+        return torch.full((1,), number + 0.0, dtype=torch.float32, device=like.device)
+    return arrays.zeros((1,), "float32", like) + number
+
+
 def _scales(
     scales: tuple[Any, Any], like: Any, shape: tuple[int, int, int]
 ) -> tuple[Any, Any, bool]:
     """Return both units, of the same kind, and whether they are per token."""
+    if scales[0] is None and scales[1] is None:
+        unit = _unit(1.0, like)
+        return unit, unit, False
     (key, per_key), (value, per_value) = (
         _scale(scale, like, shape, what)
         for scale, what in zip(scales, ("k_scale", "v_scale"), strict=True)
@@ -167,6 +197,15 @@ def _scales(
         return key, value, per_key
     spread = arrays.zeros(shape, "float32", like)
     return (key, value + spread, True) if per_key else (key + spread, value, True)
+
+
+# By types too: what equals a name or a number may be of a class of its own.
+_problem = lru_cache(maxsize=256, typed=True)(DecodeProblem)
+
+
+@lru_cache(maxsize=256)
+def _plan(problem: DecodeProblem, arch: str) -> DecodePlan:
+    return select_decode(problem, lookup(arch))
 
 
 def run_decode(
@@ -196,21 +235,22 @@ def run_decode(
     from flydsl_kernels.attention.device.decode_reduce import ReduceArguments, launch_reduce
     from flydsl_kernels.attention.device.decode_work import Work, launch_work
 
-    q, *read = arrays.apart_from((out,), q, *cache, *where)
-    cache, where = (read[0], read[1]), (read[2], read[3])
+    if out is not None:
+        q, *read = arrays.apart_from((out,), q, *cache, *where)
+        cache, where = (read[0], read[1]), (read[2], read[3])
     queries = decode_queries(q)
-    count, length, heads, width = (int(n) for n in queries.shape)
+    count, length, heads, width = queries.shape
     for array, what in zip(cache, ("key_cache", "value_cache"), strict=True):
         arrays.check_same_library(array, q, what)
-    arrays.check_dtype(cache[1], (arrays.dtype_name(cache[0]),), "value_cache")
-    kv_heads, page = _pages(*cache, options.cache_layout)
-    widths = _widths(*cache, options.cache_layout)
+    kind = arrays.dtype_name(cache[0])
+    arrays.check_dtype(cache[1], (kind,), "value_cache")
+    kv_heads, page, widths = _extents(cache[0].shape, cache[1].shape, options.cache_layout)
     _check_heads(heads, kv_heads)
     arrays.check_shape(queries, (count, length, heads, widths[0]), "q")
     scale_k, scale_v, per_token = _scales(scales, q, (int(cache[0].shape[0]), kv_heads, page))
-    problem = DecodeProblem(
-        arrays.dtype_name(q), arrays.dtype_name(cache[0]), heads // kv_heads, max(length, 1),
-        *widths, page, options.cache_layout, per_token, options.window is not None,
+    problem = _problem(
+        arrays.dtype_name(q), kind, heads // kv_heads, max(length, 1), *widths, page,
+        options.cache_layout, per_token, options.window is not None,
     )  # fmt: skip
     _check_caches(*cache, problem, kv_heads)
     table = indices(where[0], (count, -1), q, "block_table")
@@ -220,28 +260,30 @@ def run_decode(
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
-    plan = select_decode(problem, own_facts(q))
-    target = result.reshape(count, length, heads, widths[1])
+    plan = _plan(problem, own_facts(q).name)
+    target = result
+    if out is not None or len(result.shape) == 3:
+        target = result.reshape(count, length, heads, widths[1])
     least = max(WAVES * plan.step, _LEAST_KEYS)
     slots = part_slots(options, count, kv_heads, -(-int(table.shape[1]) * page // least))
     most = min(int(table.shape[1]) * page, (1 << 31) - 1)
-    work = Work(lengths, *work_arrays(count, slots, q), most)
+    starts, items, size = work_arrays(count, slots, q)
+    work = Work(lengths=lengths, starts=starts, items=items, size=size, most=most)
     left = 0 if options.window is None else int(options.window)
     launch_work(work, left, least, problem.queries, plan.step, problem.window, stream)
     parts = arrays.empty((slots, kv_heads, plan.rows, widths[1]), "float32", q)
     sums = arrays.empty((2, slots, kv_heads, plan.rows), "float32", q)
     scale = (width**-0.5 if options.softmax_scale is None else options.softmax_scale) * LOG2_E
     arguments = DecodeArguments(
-        queries, *cache, table, scale_k, scale_v, parts, sums, float(scale), left
-    )
+        q=queries, keys=cache[0], values=cache[1], table=table, scale_k=scale_k, scale_v=scale_v,
+        parts=parts, sums=sums, scale=float(scale), left=left,
+    )  # fmt: skip
     launch_decode(arguments, work, problem, stream)
-    kept = sums if lse is None else lse
-    launch_reduce(
-        ReduceArguments(
-            parts, sums, work.starts, scale_v, target, kept, not per_token, lse is not None
-        ),
-        stream,
-    )
+    reduced = ReduceArguments(
+        parts=parts, sums=sums, starts=starts, scale_v=scale_v, o=target,
+        lse=sums if lse is None else lse, scaled=not per_token, kept=lse is not None,
+    )  # fmt: skip
+    launch_reduce(reduced, stream)
     return result, lse
 
 
@@ -274,6 +316,8 @@ def check_pages(table: Any, lengths: Any, page: int, pages: int) -> None:
         check_some_page(table, pages)
         return
     most = int(table.shape[1]) * page
+    # A small table is read at once, of a large one only what is used.
+    rows = table.tolist() if math.prod(table.shape) <= _SMALL else None
     for sequence, length in enumerate(lengths.tolist()):
         if not 0 <= length <= most:
             raise UserValueError(
@@ -282,7 +326,8 @@ def check_pages(table: Any, lengths: Any, page: int, pages: int) -> None:
                 value=length,
                 allowed=f"0 to {most}",
             )
-        used = table[sequence, : -(-length // page)].tolist()
+        size = -(-length // page)
+        used = table[sequence, :size].tolist() if rows is None else rows[sequence][:size]
         wrong = [number for number in used if not 0 <= number < pages]
         if wrong:
             raise UserValueError(
@@ -309,10 +354,9 @@ def decode_queries(q: Any) -> Any:
             value=tuple(q.shape),
             allowed="[sequences, heads, d] or [sequences, queries, heads, d]",
         )
-    if arrays.is_torch(q):
+    if layout_of(q) is None and arrays.is_torch(q):
         q = q.detach()
-    step = arrays.strides(q)
-    if step[-1] != 1 or any(s % 8 for s in step[:-1]) or address(q) % 16:
+    if not _adjacent(arrays.strides(q), 8) or address(q) % 16:
         q = arrays.contiguous(q)
     return q if len(q.shape) == 4 else q.reshape(q.shape[0], 1, *q.shape[1:])
 

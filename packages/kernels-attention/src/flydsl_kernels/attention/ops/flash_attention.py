@@ -7,7 +7,8 @@ from typing import Any
 from flydsl.diagnostics import at_user_line
 from flydsl.ext.arguments import as_flag, through_pytorch, unless_number
 from flydsl.ext.graph_outputs import outputs_in_graphs
-from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
+from flydsl_kernels.attention.ops.forward import run_forward
 
 __all__ = ["flash_attention"]
 

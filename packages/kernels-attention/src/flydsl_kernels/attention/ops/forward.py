@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import numbers
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from flydsl.errors import UserValueError
-from flydsl.ext.arguments import as_text, check_fields, is_finite, is_number
+from flydsl.ext.arguments import is_number
 from flydsl.ext.arrays import (
     apart_from,
     check_dtype,
@@ -29,12 +30,10 @@ from flydsl_kernels.attention.arrays import (
     scales,
     written_in_place,
 )
-from flydsl_kernels.attention.problem import FlashProblem, check_splits
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
+from flydsl_kernels.attention.problem import FlashProblem
 
 __all__ = [
-    "Extras",
-    "Keys",
-    "Sequences",
     "as_batches",
     "index_arrays",
     "prepared",
@@ -46,88 +45,13 @@ __all__ = [
 __flydsl_internal__ = True  # errors are at the line of the caller
 
 _LOG2_E = 1.0 / math.log(2.0)
-_MOST = (1 << 31) - 1
 _ROWS = 256
 """Rows of queries that a workgroup takes at most."""
+_ARRAYS = ("q", "k", "v", "starts_q", "starts_k", "lengths", "pages", "bias", "slopes", "sink",
+           "scale_q", "scale_k", "scale_v")  # fmt: skip
+"""The kernel's arrays but for its results."""
 _GROUPS = 256
 """Workgroups that give every compute unit of a large device work."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sequences:
-    """Packed sequences, as the arguments of `flash_attention`."""
-
-    cu_seqlens_q: Any = None
-    cu_seqlens_k: Any = None
-    max_seqlen_q: int | None = None
-    max_seqlen_k: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        for name in ("max_seqlen_q", "max_seqlen_k"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= _MOST:
-                raise UserValueError(f"{name} is no length", code="FLY-U949", value=value,
-                                     allowed=f"0 to {_MOST}, or None")  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Where keys are, how they are divided, and results, as the arguments of `flash_attention`."""
-
-    block_table: Any = None
-    seqlens_k: Any = None
-    kv_layout: str = "linear"
-    num_splits: int = 1
-    return_lse: bool = False
-
-    def __post_init__(self) -> None:
-        check_splits(self.num_splits)
-        check_fields(self)
-        if as_text(self.kv_layout, "kv_layout") not in ("linear", "vectorised"):
-            raise UserValueError(
-                "pages have no such layout", code="FLY-U941", value=self.kv_layout,
-                allowed="linear, vectorised",
-            )  # fmt: skip
-        if self.block_table is not None and self.seqlens_k is None:
-            raise UserValueError("pages need the number of keys of each sequence",
-                                 code="FLY-U942", hint="pass seqlens_k")  # fmt: skip
-        if self.block_table is None and self.kv_layout != "linear":
-            raise UserValueError("only pages have a vectorised layout", code="FLY-U941",
-                                 value=self.kv_layout, hint="pass block_table")  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Extras:
-    """What changes scores, as the arguments of `flash_attention`."""
-
-    causal: bool = False
-    window: tuple[int | None, ...] = (None, None)
-    softmax_scale: float | None = None
-    bias: Any = None
-    alibi_slopes: Any = None
-    sink: Any = None
-    descale: tuple[Any, Any, Any] = (None, None, None)
-
-    def __post_init__(self) -> None:
-        scale = self.softmax_scale
-        if scale is not None and not (is_finite(scale) and scale > 0):
-            raise UserValueError("the scale of scores is positive and finite", code="FLY-U943",
-                                 value=scale, allowed="positive numbers")  # fmt: skip
-        given: object = self.window  # the annotation is a promise of the caller
-        pair = isinstance(given, (tuple, list)) and len(given) == 2
-        if not pair or not all(s is None or isinstance(s, numbers.Integral) for s in self.window):
-            raise UserValueError("a window is a pair: keys to the left and to the right",
-                                 code="FLY-U944", value=self.window,
-                                 allowed="two integers or None")  # fmt: skip
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """Keys that a row sees to its left and right, -1 for all."""
-        left, right = (
-            -1 if side is None or side < 0 else min(int(side), _MOST // 4) for side in self.window
-        )
-        return left, 0 if self.causal else right
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,78 +118,97 @@ def shapes_of(arrays: tuple[Any, Any, Any], sequences: Sequences, keys: Keys) ->
         UserError: Arrays do not fit each other.
     """
     q, k, v = arrays
-    varlen = sequences.cu_seqlens_q is not None
-    _rank(q, 3 if varlen else 4, "q")
+    packed = sequences.cu_seqlens_q is not None
+    _rank(q, 3 if packed else 4, "q")
     for other, what in ((k, "k"), (v, "v")):
         check_same_library(other, q, what)
-        check_dtype(other, (dtype_name(q),), what)
-    *_, heads, d_qk = (int(n) for n in q.shape)
-    page, length, kv_heads, d_v = _keys_of(arrays, keys, packed=varlen)
-    if varlen:
-        longest = sequences.max_seqlen_q
-        found = indices(sequences.cu_seqlens_q, (-1,), q, "cu_seqlens_q")
-        count = int(found.shape[0]) - 1
-        check_starts(found, int(q.shape[0]), "cu_seqlens_q")
-        if longest is None:
-            longest = longest_of(found)
-        length = sequences.max_seqlen_k
-        return Shapes(count, 1, int(q.shape[0]), int(longest), heads, kv_heads, d_qk, d_v, length,
-                      page)  # fmt: skip
-    batch, rows = int(q.shape[0]), int(q.shape[1])
-    if not page and int(k.shape[0]) != batch:
-        check_shape(k, (batch, *k.shape[1:]), "k")
+        if other.dtype is not q.dtype:
+            check_dtype(other, (dtype_name(q),), what)
+    paged, vectorised = keys.block_table is not None, keys.kv_layout == "vectorised"
+    shapes = _extents(q.shape, k.shape, v.shape, packed, paged, vectorised)
+    if not packed:
+        return shapes
+    longest = sequences.max_seqlen_q
+    found = indices(sequences.cu_seqlens_q, (-1,), q, "cu_seqlens_q")
+    check_starts(found, shapes.rows, "cu_seqlens_q")
+    if longest is None:
+        longest = longest_of(found)
+    return Shapes(
+        int(found.shape[0]) - 1, 1, shapes.rows, int(longest), shapes.heads, shapes.kv_heads,
+        shapes.d_qk, shapes.d_v, sequences.max_seqlen_k, shapes.page,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def _extents(
+    q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...],
+    packed: bool, paged: bool, vectorised: bool,
+) -> Shapes:  # fmt: skip
+    """Return what shapes alone say; of packed sequences neither how many nor how long they are.
+
+    Raises:
+        UserValueError: They do not fit each other.
+    """
+    *_, heads, d_qk = q
+    keys, values = (SimpleNamespace(shape=tuple(shape)) for shape in (k, v))
+    page, length, kv_heads, d_v = _keys_of(d_qk, keys, values, packed, paged, vectorised)
+    if packed:
+        return Shapes(0, 1, q[0], 0, heads, kv_heads, d_qk, d_v, None, page)
+    batch, rows = q[:2]
+    if not page and k[0] != batch:
+        check_shape(keys, (batch, *k[1:]), "k")
     return Shapes(batch, batch, rows, rows, heads, kv_heads, d_qk, d_v, length, page)
 
 
 def _keys_of(
-    arrays: tuple[Any, Any, Any], keys: Keys, packed: bool
+    d_qk: int, k: Any, v: Any, packed: bool, paged: bool, vectorised: bool
 ) -> tuple[int, int | None, int, int]:
     """Return (keys of a page, keys of a sequence, kv heads, elements of v)."""
-    q, k, v = arrays
-    d_qk = int(q.shape[-1])
-    if keys.kv_layout == "vectorised":
+    if vectorised:
         _rank(k, 5, "k")
         _rank(v, 5, "v")
-        pages, kv_heads, _, page, _ = (int(n) for n in k.shape)
+        pages, kv_heads, _, page, _ = k.shape
         check_shape(k, (pages, kv_heads, d_qk // 8, page, 8), "k")
-        d_v = int(v.shape[3])
+        d_v = v.shape[3]
         check_shape(v, (pages, kv_heads, page // 8, d_v, 8), "v")
         return page, None, kv_heads, d_v
-    paged = keys.block_table is not None
     _rank(k, 3 if packed and not paged else 4, "k")
     _rank(v, 3 if packed and not paged else 4, "v")
-    *before, kv_heads, _ = (int(n) for n in k.shape)
+    *before, kv_heads, _ = k.shape
     check_shape(k, (*before, kv_heads, d_qk), "k")
-    d_v = int(v.shape[-1])
+    d_v = v.shape[-1]
     check_shape(v, (*before, kv_heads, d_v), "v")
     if paged:
         return before[1], None, kv_heads, d_v
     return 0, None if packed else before[1], kv_heads, d_v
 
 
+# By types too: a truth value of NumPy equals Python's, and is another compile-time value.
+_problem = lru_cache(maxsize=512, typed=True)(FlashProblem)
+
+
 def problem_of(
-    q: Any, shapes: Shapes, sequences: Sequences, keys: Keys, extras: Extras, lse: bool
-) -> FlashProblem:
-    """Return what is to be computed.
+    q: Any, shapes: Shapes, sequences: Sequences, keys: Keys, extras: Extras, lse: bool,
+    short: bool = False,
+) -> FlashProblem:  # fmt: skip
+    """Return what is to be computed, of equal problems the same object.
 
     Raises:
         ConfigError: There is no kernel for it.
     """
     left, right = extras.bounds
-    return FlashProblem(
-        dtype_name(q), shapes.heads, shapes.kv_heads, shapes.d_qk, shapes.d_v,
-        left=min(left, 0), right=min(right, 0), varlen=sequences.cu_seqlens_q is not None,
-        lengths=keys.seqlens_k is not None, page=shapes.page,
-        vectorised=keys.kv_layout == "vectorised", bias=extras.bias is not None,
-        alibi=extras.alibi_slopes is not None, sink=extras.sink is not None,
-        splits=keys.num_splits, lse=lse,
+    return _problem(
+        dtype_name(q), shapes.heads, shapes.kv_heads, shapes.d_qk, shapes.d_v, min(left, 0),
+        min(right, 0), sequences.cu_seqlens_q is not None, keys.seqlens_k is not None, shapes.page,
+        keys.kv_layout == "vectorised", extras.bias is not None, extras.alibi_slopes is not None,
+        extras.sink is not None, keys.num_splits, lse, short,
     )  # fmt: skip
 
 
-def _sized(problem: FlashProblem, shapes: Shapes) -> FlashProblem:
-    """Return the problem, marked if it leaves much of a large device without a workgroup."""
-    groups = shapes.sequences * shapes.heads * -(-shapes.longest // _ROWS) * problem.splits
-    return replace(problem, short=groups < _GROUPS)
+def _short(shapes: Shapes, splits: int) -> bool:
+    """Return whether a call leaves much of a large device without a workgroup."""
+    groups = shapes.sequences * shapes.heads * -(-shapes.longest // _ROWS) * splits
+    return groups < _GROUPS
 
 
 def as_batches(array: Any) -> Any:
@@ -285,19 +228,18 @@ def run_forward(
     from flydsl_kernels.attention.device.flash import launch_flash
 
     shapes = shapes_of(arrays, sequences, keys)
-    problem = problem_of(arrays[0], shapes, sequences, keys, extras, want_lse)
-    problem = _sized(problem, shapes)
-    result = _result(arrays[0], shapes, out)
+    short = _short(shapes, keys.num_splits)
+    problem = problem_of(arrays[0], shapes, sequences, keys, extras, want_lse, short)
+    result = _result(arrays[0], problem, out)
     if out is not None:
         arrays, sequences, keys, extras = _apart(out, arrays, sequences, keys, extras)
-    q = arrays[0]
-    like = as_batches(q)
-    target, direct = as_batches(result), written_in_place(as_batches(result))
+    q, target = arrays[0], as_batches(result)
+    direct = written_in_place(target)
     if not direct:
         target = empty(tuple(target.shape), dtype_name(result), q)
     sums = empty((shapes.batch, shapes.heads, shapes.rows) if want_lse else (1, 1, 1), "float32", q)
-    if math.prod(like.shape[:-1]):
-        options = _arguments(arrays, shapes, sequences, keys, extras)
+    if shapes.batch and shapes.rows and shapes.heads:
+        options = _arguments(arrays, problem, shapes, sequences, keys, extras)
         if problem.splits > 1:
             _run_split(problem, options, target, sums, extras, stream)
         else:
@@ -315,8 +257,9 @@ def prepared(
 ) -> tuple[FlashProblem, Options]:
     """Return what `run_forward` would launch, without logarithms, and its arguments."""
     shapes = shapes_of(arrays, sequences, keys)
-    problem = _sized(problem_of(arrays[0], shapes, sequences, keys, extras, False), shapes)
-    return problem, _arguments(arrays, shapes, sequences, keys, extras)
+    short = _short(shapes, keys.num_splits)
+    problem = problem_of(arrays[0], shapes, sequences, keys, extras, False, short)
+    return problem, _arguments(arrays, problem, shapes, sequences, keys, extras)
 
 
 def _apart(
@@ -342,16 +285,14 @@ def _apart(
     )  # fmt: skip
 
 
-def _result(q: Any, shapes: Shapes, out: Any) -> Any:
-    shape = (*q.shape[:-1], shapes.d_v)
-    name = dtype_name(q)
+def _result(q: Any, problem: FlashProblem, out: Any) -> Any:
+    shape, name, byte = (*q.shape[:-1], problem.d_v), problem.dtype, problem.byte
     if out is None:
-        return empty(shape, "bfloat16" if name.startswith("float8") else name, q)
+        return empty(shape, "bfloat16" if byte else name, q)
     check_same_library(out, q, "out")
     check_shape(out, shape, "out")
     check_writable(out, "out")
-    allowed = ("bfloat16", "float16", "float32") if name.startswith("float8") else (
-        name, "float32")  # fmt: skip
+    allowed = ("bfloat16", "float16", "float32") if byte else (name, "float32")
     check_dtype(out, allowed, "out")
     return out
 
@@ -376,37 +317,35 @@ class Options:
 
 
 def _arguments(
-    arrays: tuple[Any, Any, Any], shapes: Shapes, sequences: Sequences, keys: Keys, extras: Extras
-) -> Options:
+    arrays: tuple[Any, Any, Any], problem: FlashProblem, shapes: Shapes, sequences: Sequences,
+    keys: Keys, extras: Extras,
+) -> Options:  # fmt: skip
     """Return the arguments of the kernel."""
     q, k, v = arrays
-    like, count = q, shapes.sequences
-    given: dict[str, Any] = {}
-    given["q"], given["k"], given["v"] = (as_rows(as_batches(x)) for x in (q, k, v))
-    unused = given["q"]
-    names = ("starts_q", "starts_k", "lengths", "pages", "bias", "slopes", "sink", "scale_q",
-             "scale_k", "scale_v")  # fmt: skip
-    given |= dict.fromkeys(names, unused)
-    given |= index_arrays(shapes, sequences, keys, like, int(k.shape[0]))
+    first, count = as_rows(as_batches(q)), shapes.sequences
+    # Arrays that a problem has no use for are any.
+    given: dict[str, Any] = dict.fromkeys(_ARRAYS, first)
+    given["k"], given["v"] = as_rows(as_batches(k)), as_rows(as_batches(v))
+    if not (sequences.cu_seqlens_q is sequences.cu_seqlens_k is keys.seqlens_k is None):
+        given |= index_arrays(shapes, sequences, keys, q, int(k.shape[0]))
     if extras.bias is not None:
-        given["bias"] = _bias(extras.bias, shapes, sequences, keys.seqlens_k, like)
+        given["bias"] = _bias(extras.bias, shapes, sequences, keys.seqlens_k, q)
     if extras.alibi_slopes is not None:
-        given["slopes"] = scales(extras.alibi_slopes, (count, shapes.heads), like, "alibi_slopes")
+        given["slopes"] = scales(extras.alibi_slopes, (count, shapes.heads), q, "alibi_slopes")
     if extras.sink is not None:
-        given["sink"] = scales(extras.sink, (shapes.heads,), like, "sink")
-    if dtype_name(q).startswith("float8"):
+        given["sink"] = scales(extras.sink, (shapes.heads,), q, "sink")
+    if problem.byte:
         heads = (shapes.heads, shapes.kv_heads, shapes.kv_heads)
         for name, value, number in zip("qkv", extras.descale, heads, strict=True):
-            given[f"scale_{name}"] = scales(value, (count, number), like, f"{name}_descale")
+            given[f"scale_{name}"] = scales(value, (count, number), q, f"{name}_descale")
     elif any(value is not None for value in extras.descale):
         raise UserValueError("only 8-bit floats have units", code="FLY-U947",
-                             value=dtype_name(q))  # fmt: skip
+                             value=problem.dtype)  # fmt: skip
     left, right = extras.bounds
     factor = extras.softmax_scale or shapes.d_qk**-0.5
-    given |= {
-        "scale": factor * _LOG2_E, "left": max(left, 0), "right": max(right, 0),
-        "group": shapes.heads // shapes.kv_heads, "sequences": count,
-    }  # fmt: skip
+    given["scale"], given["group"] = factor * _LOG2_E, shapes.heads // shapes.kv_heads
+    given["left"], given["right"] = max(left, 0), max(right, 0)
+    given["sequences"] = count
     return Options(given, shapes.longest)
 
 
@@ -487,13 +426,12 @@ def _run_split(
     from flydsl_kernels.attention.device.combine import CombineArguments, launch_combine
     from flydsl_kernels.attention.device.flash import launch_flash
 
-    batch, rows, heads, width = (int(n) for n in target.shape)
+    batch, rows, heads, width = target.shape
     parts = empty((problem.splits * batch, rows, heads, width), "float32", target)
     logs = empty((problem.splits * batch, heads, rows), "float32", target)
     launch_flash(options.made(o=parts, lse=logs), problem, options.longest, stream)
-    sink = options.given["sink"]
     arguments = CombineArguments(
-        parts, logs, target, sums, sink, batch, problem.splits, extras.sink is not None,
-        problem.lse,
+        parts=parts, sums=logs, o=target, lse=sums, sink=options.given["sink"], batch=batch,
+        splits=problem.splits, sunk=extras.sink is not None, kept=problem.lse,
     )  # fmt: skip
     launch_combine(arguments, stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from flydsl.errors import UserValueError
@@ -10,6 +11,7 @@ from flydsl_kernels.attention.arrays import address, indices
 from flydsl_kernels.attention.decoding import (
     LATENT,
     MLA_WIDTH,
+    LatentPlan,
     LatentProblem,
     select_latent,
 )
@@ -24,6 +26,7 @@ from flydsl_kernels.attention.ops.decode import (
     part_slots,
     work_arrays,
 )
+from flydsl_rocdl.arch import lookup
 
 __all__ = ["run_latent"]
 
@@ -63,6 +66,14 @@ def _cache(cache: Any, like: Any) -> Any:
     return cache
 
 
+_problem = lru_cache(maxsize=256, typed=True)(LatentProblem)
+
+
+@lru_cache(maxsize=256)
+def _plan(problem: LatentProblem, arch: str) -> LatentPlan:
+    return select_latent(problem, lookup(arch))
+
+
 def run_latent(
     q: Any,
     cache: Any,
@@ -90,13 +101,14 @@ def run_latent(
     from flydsl_kernels.attention.device.decode_work import Work, launch_work
     from flydsl_kernels.attention.device.latent import LatentArguments, launch_latent
 
-    q, cache, *read = arrays.apart_from((out,), q, cache, *where)
-    where = (read[0], read[1])
+    if out is not None:
+        q, cache, *read = arrays.apart_from((out,), q, cache, *where)
+        where = (read[0], read[1])
     queries = decode_queries(q)
-    count, length, heads, width = (int(n) for n in queries.shape)
+    count, length, heads, width = queries.shape
     tokens = _cache(cache, q)
     arrays.check_shape(queries, (count, length, heads, MLA_WIDTH), "q")
-    problem = LatentProblem(
+    problem = _problem(
         arrays.dtype_name(q), arrays.dtype_name(cache), heads, max(length, 1), int(tokens.shape[1])
     )
     table = indices(where[0], (count, -1), q, "block_table")
@@ -107,22 +119,26 @@ def run_latent(
     lse = arrays.empty((count, heads, length), "float32", q) if options.return_lse else None
     if not (count and length and heads):
         return result, lse
-    plan = select_latent(problem, own_facts(q))
+    plan = _plan(problem, own_facts(q).name)
     slots = part_slots(options, count, 1, -(-int(table.shape[1]) * problem.page // _LEAST_KEYS))
     most = min(int(table.shape[1]) * problem.page, (1 << 31) - 1)
-    work = Work(lengths, *work_arrays(count, slots, q), most)
+    starts, items, size = work_arrays(count, slots, q)
+    work = Work(lengths=lengths, starts=starts, items=items, size=size, most=most)
     launch_work(work, 0, _LEAST_KEYS, problem.queries, plan.step, False, stream)
     parts = arrays.empty((slots, 1, heads * length, LATENT), "float32", q)
     sums = arrays.empty((2, slots, 1, heads * length), "float32", q)
     scale = width**-0.5 if options.softmax_scale is None else options.softmax_scale
     factor = float(scale) * LOG2_E * (1.0 if scales[0] is None else float(scales[0]))
-    launch_latent(
-        LatentArguments(queries, tokens, table, unit, parts, sums, factor), work, problem, stream
+    arguments = LatentArguments(
+        q=queries, cache=tokens, table=table, unit=unit, parts=parts, sums=sums, scale=factor
     )
-    target = result.reshape(count, length, heads, LATENT)
-    kept = sums if lse is None else lse
-    launch_reduce(
-        ReduceArguments(parts, sums, work.starts, unit, target, kept, True, lse is not None),
-        stream,
-    )
+    launch_latent(arguments, work, problem, stream)
+    target = result
+    if out is not None or len(result.shape) == 3:
+        target = result.reshape(count, length, heads, LATENT)
+    reduced = ReduceArguments(
+        parts=parts, sums=sums, starts=starts, scale_v=unit, o=target,
+        lse=sums if lse is None else lse, scaled=True, kept=lse is not None,
+    )  # fmt: skip
+    launch_reduce(reduced, stream)
     return result, lse

@@ -13,7 +13,8 @@ from flydsl.errors import ConfigError
 from flydsl.ext.arguments import check_no_gradient
 from flydsl.ext.torch_ops import register_op
 from flydsl_kernels.attention.ops.backward import run_backward
-from flydsl_kernels.attention.ops.forward import Extras, Keys, Sequences, run_forward
+from flydsl_kernels.attention.ops.flash_arguments import Extras, Keys, Sequences
+from flydsl_kernels.attention.ops.forward import run_forward
 
 __all__ = ["differentiable_attention", "flash_attention_operator", "gradient_operator"]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Any
 
 from flydsl.errors import UserValueError
 from flydsl.ext import arrays
 from flydsl.ext.arguments import as_integer
+from flydsl_kernels.attention.arrays import layout_of
 from flydsl_kernels.attention.rotary import RotationPlan, plan_rotation
 
 __all__ = [
@@ -24,6 +27,8 @@ __flydsl_internal__ = True  # errors are at the line of the caller
 
 FLOATS = ("float32", "float16", "bfloat16")
 POSITIONS = ("int32", "int64")
+_WIDEST = 16
+"""Elements of the widest vector: larger powers of two that divide distances do not count."""
 
 
 def token_heads(x: Any, what: str, *, written: bool = False) -> Any:
@@ -46,6 +51,9 @@ def token_heads(x: Any, what: str, *, written: bool = False) -> Any:
             allowed="[..., heads, head_dim]",
         )
     arrays.check_dtype(x, FLOATS, what)
+    known = layout_of(x)
+    if known is not None and known.standard:
+        return x if len(x.shape) == 3 else x.reshape(-1, *x.shape[-2:])
     if written:
         arrays.check_writable(x, what)
     if arrays.is_torch(x):
@@ -105,7 +113,7 @@ def checked_tables(
             allowed=f"[positions, {rotary_dim // 2}] or [positions, {rotary_dim}]",
         )
     arrays.check_shape(sin, cos.shape, "sin")
-    if arrays.dtype_name(sin) != arrays.dtype_name(cos):
+    if sin.dtype is not cos.dtype:
         arrays.check_dtype(sin, (arrays.dtype_name(cos),), "sin")
     if positions is not None:
         arrays.check_same_library(positions, like, "positions")
@@ -119,13 +127,24 @@ def checked_tables(
             value=int(cos.shape[0]),
             allowed=f"at least {tokens}, or positions=",
         )
-    return (
-        arrays.contiguous(cos),
-        arrays.contiguous(sin),
-        positions,
-        rotary_dim,
-        columns == rotary_dim,
-    )
+    return _packed(cos), _packed(sin), positions, rotary_dim, columns == rotary_dim
+
+
+def _packed(table: Any) -> Any:
+    known = layout_of(table)
+    return table if known is not None and known.standard else arrays.contiguous(table)
+
+
+@lru_cache(maxsize=512, typed=True)
+def _plan(
+    head_dim: int, rotary_dim: int, style: str, distance: int, itemsize: int, whole_table: bool,
+    positions: bool,
+) -> RotationPlan:  # fmt: skip
+    """Return the plan of a rotation, of equal ones the same object."""
+    return plan_rotation(
+        head_dim, rotary_dim, style, distances=(distance,), itemsize=itemsize,
+        whole_table=whole_table, positions=positions,
+    )  # fmt: skip
 
 
 def planned(
@@ -140,20 +159,15 @@ def planned(
         extra: Other arrays that vectors are stored to, with contiguous last axes.
     """
     cos, sin, positions, rotary_dim, whole = tables
-    distances: list[int] = []
+    distance = _WIDEST
     for array in (*operands, *extra, cos, sin):
-        distances += arrays.strides(array)[:-1]
-        distances.append(address_of(array) // array.itemsize)
-    itemsize = max(array.itemsize for array in (*operands, *extra))
-    return plan_rotation(
-        int(operands[0].shape[-1]),
-        rotary_dim,
-        style,
-        distances=distances,
-        itemsize=itemsize,
-        whole_table=whole,
-        positions=positions is not None,
-    )
+        place = address_of(array) // array.itemsize
+        distance = math.gcd(distance, place, *arrays.strides(array)[:-1])
+    itemsize = max([array.itemsize for array in (*operands, *extra)])
+    return _plan(
+        int(operands[0].shape[-1]), rotary_dim, style, distance, itemsize, whole,
+        positions is not None,
+    )  # fmt: skip
 
 
 def address_of(array: Any) -> int:
@@ -177,8 +191,9 @@ def run_rope(
     """Rotate without PyTorch's knowledge; arguments and result as of `rope`."""
     from flydsl_kernels.attention.device.rope import launch_rope
 
-    (x,) = arrays.apart_from((out,), x, in_place=True)
-    cos, sin, positions = arrays.apart_from((out,), cos, sin, positions)
+    if out is not None:
+        (x,) = arrays.apart_from((out,), x, in_place=True)
+        cos, sin, positions = arrays.apart_from((out,), cos, sin, positions)
     source = token_heads(x, "x")
     tables = checked_tables(cos, sin, positions, x, int(source.shape[0]), rotary_dim)
     if out is None:
