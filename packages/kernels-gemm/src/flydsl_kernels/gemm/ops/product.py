@@ -87,7 +87,7 @@ class _Given:
     b: Matrix
     result: Any
     c: Any
-    extras: tuple[Any, Any, Any, Any, Any]
+    extras: dict[str, Any]
 
 
 def run_gemm(a: Any, b: Any, request: Request) -> Any:
@@ -172,12 +172,11 @@ def replaced(instance: Any, **fields: Any) -> Any:
 def _launch(given: _Given, plan: Any, stream: Any) -> None:
     from flydsl_kernels.gemm.device.dense import launch_dense
     from flydsl_kernels.gemm.device.epilogue import Extras
-    from flydsl_kernels.gemm.device.split_k import launch_sum
 
     problem = given.problem
     batch = problem.batch
     a, b = stacked(given.a.array, batch), stacked(given.b.array, batch)
-    extras = Extras(*given.extras)
+    extras = Extras(**given.extras)
     parts = plan.config.split_k
     if parts == 1 and not plan.config.streams:
         launch_dense(a, b, given.c, extras, plan, stream)
@@ -186,6 +185,8 @@ def _launch(given: _Given, plan: Any, stream: Any) -> None:
     if plan.config.streams:
         _stream(given, plan, integer, stream)
         return
+    from flydsl_kernels.gemm.device.split_k import launch_sum
+
     kind = "int32" if integer else "float32"
     work = arrays.empty((parts * batch, problem.m, problem.n), kind, given.result)
     launch_dense(a, b, work, extras, plan, stream)
@@ -200,7 +201,7 @@ def _stream(given: _Given, plan: Any, integer: bool, stream: Any) -> None:
     a, b = (stacked(matrix.array, problem.batch) for matrix in (given.a, given.b))
     shape = (2 * config.streams, config.tile_m, config.tile_n)
     work = arrays.empty(shape, "int32" if integer else "float32", given.result)
-    extras = Extras(*given.extras)
+    extras = Extras(**given.extras)
     shared = _stream_plan(problem, plan, integer)
     launch_stream(a, b, given.c, work, extras, shared, stream)
     launch_stream_sum(work, given.c, problem.k, extras, shared, stream)
@@ -290,5 +291,7 @@ def _with_results(
     bias = c
     if request.bias is not None:
         bias = bias_of(request.bias, a, problem.batch, problem.n)
-    absent = [c if scale is None else scale for scale in scales]
-    return _Given(with_result(problem, where), *operands, result, c, (bias, residual, *absent))
+    extras = {"bias": bias, "residual": residual}
+    for name, scale in zip(("scale_a", "scale_b", "scale_out"), scales, strict=True):
+        extras[name] = c if scale is None else scale
+    return _Given(with_result(problem, where), *operands, result, c, extras)

@@ -160,9 +160,13 @@ def product_arguments(
     some = [data if item is None else item for item in scales]
     if numbers.w_scale in ("block", "group", "mx"):
         some = [raw_bytes(item, 1) if item is not data else item for item in some]
-    order = Order(sorting.ids, sorting.weights, sorting.experts, sorting.valid)
+    # Structs take arguments by name faster.
+    order = Order(
+        ids=sorting.ids, weights=sorting.weights, experts=sorting.experts, valid=sorting.valid
+    )
     sizes = _sizes(whole, scales, weights, sorting)
-    return Operands(whole[0], data, some[0], some[1], out), order, sizes, plan
+    operands = Operands(x=whole[0], w=data, a=some[0], b=some[1], y=out)
+    return operands, order, sizes, plan
 
 
 def run_product(
