@@ -81,17 +81,21 @@ class Replay:
                 found += self._read(kind, [found[number] for number in owners], names)
         for kind, number, name in recipe.empty:
             self._empty(Place(kind, found[number], name))
+            if kind == "cell":
+                self._checks += ("empty", found[number], name, None, "", None)
         these, before = recipe.same
         _require(all(map(is_, [found[n] for n in these], [found[n] for n in before])))
         for how, numbers in recipe.looks:
             _LOOK[how](self, [found[number] for number in numbers])
         for number, absent in recipe.absent:
             _require(absent.isdisjoint(found[number].__globals__))
-            shadowing = scanning.BUILTINS & absent
-            if shadowing:
-                self._checks += ("absent", found[number], shadowing, None, "", None)
+            if absent:
+                self._checks += ("absent", found[number], absent, None, "", None)
         for number, attributes in recipe.modules:
-            _require(attributes_named(found[number], recipe.names) == attributes)
+            module = found[number]
+            _require(attributes_named(module, recipe.names) == attributes)
+            absent = scanning.absent_from(module, recipe.names)
+            self._checks += ("absent", module, absent, None, "", None)
 
     def proof(self) -> bytes:
         """Return the hash of everything that was looked at, and forget that."""

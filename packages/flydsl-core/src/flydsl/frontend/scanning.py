@@ -8,11 +8,10 @@ Whatever a scan looks at must be in its steps too.
 
 from __future__ import annotations
 
-import builtins
 import dataclasses
 import enum
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cached_property, partialmethod
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -29,10 +28,10 @@ from flydsl.frontend.eligible import is_user_module, nested_codes, reads_outside
 from flydsl.frontend.watching import Check, FunctionState, Place
 
 __all__ = [
-    "BUILTINS",
     "Dependency",
     "Scan",
     "Step",
+    "absent_from",
     "fields_of",
     "inner_of",
     "is_generated",
@@ -41,8 +40,6 @@ __all__ = [
     "parts_of",
 ]
 
-BUILTINS: Final = frozenset(vars(builtins))
-"""What code finds where no global has the name."""
 _GENERATED = "__create_fn__.<locals>."
 """How the qualified names of the methods begin that `dataclasses` writes."""
 _BY_TEXT: Final = frozenset({"getattr", "hasattr", "vars", "__dict__"})
@@ -191,6 +188,10 @@ class Scan:
                     for number, code in enumerate(code_in(value)):
                         self._held(Place("held", value, number), code)
         names = frozenset(self.names)
+        self.checks += [
+            Check(Place("absent", module, absent_from(module, names)), None)
+            for module in {id(one): one for _, one in self._modules}.values()
+        ]
         contents: dict[int, Content] = {}
         for path, place, value in self._values:
             content = contents.get(id(value))
@@ -240,9 +241,9 @@ class Scan:
         for number, name in enumerate(code.co_freevars):
             self._place(f"{path}/closure:{name}", Place("cell", function, number))
         space = function.__globals__
-        shadowing = BUILTINS & names - space.keys()
-        if shadowing:
-            self.checks.append(Check(Place("absent", function, shadowing), None))
+        absent = names - space.keys()
+        if absent:
+            self.checks.append(Check(Place("absent", function, absent), None))
         for name in sorted(names & space.keys()):
             self._place(f"{path}/global:{name}", Place("global", function, name))
 
@@ -255,6 +256,8 @@ class Scan:
             value = place.read()
         except (ValueError, AttributeError):  # a variable or attribute without a value yet
             self.steps.append(Step(place, None, "empty"))
+            if place.kind == "cell":
+                self.checks.append(Check(place._replace(kind="empty"), None))
             return
         if not self._code(path, place, value):
             self._values.append((path, place, value))
@@ -386,6 +389,11 @@ class Scan:
             if name in space and not name.startswith("__") and (id(module), name) not in self._done:
                 self._done.add((id(module), name))
                 self._place(f"{path}/attribute:{name}", Place("module", module, name))
+
+
+def absent_from(module: types.ModuleType, names: Set[str]) -> frozenset[str]:
+    """Return which of names are no attributes of a module; those of Python's own do not count."""
+    return frozenset(n for n in names - vars(module).keys() if not n.startswith("__"))
 
 
 def names_in(code: types.CodeType) -> frozenset[str]:

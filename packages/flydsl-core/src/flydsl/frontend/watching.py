@@ -30,6 +30,7 @@ __all__ = ["Check", "FunctionState", "Place", "Watch"]
 _MAX_DEPTH = 8
 _FEW = 12
 """Up to so many, a loop is faster than functions that loop."""
+_NONE: Final = frozenset[str]()
 _FUNCTION: Final = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 _HASHED = (set, functools.partial, types.MethodType, MEMOISED)
 """What is compared by content on every launch."""
@@ -44,7 +45,8 @@ class Place(NamedTuple):
             a function, ``"attribute"`` of any object; ``"part"`` is one that cannot change,
             ``"mro"`` a class in another one's order, ``"held"`` one of the classes inside a value,
             ``"root"`` what the scan began with, ``"fixed"`` the owner itself; ``"count"`` is how
-            many members a class has, ``"absent"`` what no global of a function may be named.
+            many members a class has, ``"empty"`` a cell without a value, ``"absent"`` what no
+            global of a function, or attribute of a module, may be named.
         owner: The function, class, module or object.
         name: Name, names, or the number of the cell or class.
     """
@@ -210,7 +212,8 @@ class Watch:
         attributes: dict[tuple[int, Any], tuple[object, Any, object]] = {}
         inside: dict[tuple[int, str, int], _Inside] = {}
         counts: dict[int, tuple[Any, int]] = {}
-        absent: dict[tuple[int, frozenset[str]], tuple[Any, frozenset[str]]] = {}
+        absent: dict[int, tuple[Any, frozenset[str]]] = {}
+        empty: dict[int, types.CellType] = {}
         for (kind, owner, name), value, content, names in checks:
             space = Place(kind, owner, name).space()
             if space is not None:
@@ -226,9 +229,12 @@ class Watch:
                 attributes[id(cell), ""] = (cell, "cell_contents", value)
             elif kind == "count":
                 counts[id(owner)] = (owner, cast("int", value))
+            elif kind == "empty":
+                cell = owner.__closure__[name]
+                empty[id(cell)] = cell
             elif kind == "absent":
-                space = owner.__globals__
-                absent[id(space), name] = (space, name)
+                space = getattr(owner, "__globals__", None) or vars(owner)
+                absent[id(space)] = space, name | absent.get(id(space), (space, _NONE))[1]
             if content:
                 inside[id(value), content, id(names)] = _Inside(value, content, names)
         self._functions = tuple({id(state.function): state for state in functions}.values())
@@ -243,6 +249,7 @@ class Watch:
         self._inside = tuple(inside.values())
         self._counts = tuple(counts.values())
         self._absent = tuple((space.keys(), names) for space, names in absent.values())
+        self._empty = tuple(empty.values())
 
     def holds(self) -> bool:
         """Return whether every place still holds what it held."""
@@ -254,6 +261,8 @@ class Watch:
                 # Read before what has been looked at since: other threads may change it meanwhile.
                 self._seen = words
             if self._attributes and not self._attributes.holds():
+                return False
+            if self._empty and not all(map(_is_empty, self._empty)):
                 return False
             return not self._inside or all(value.holds() for value in self._inside)
         except (KeyError, ValueError, AttributeError):  # something is gone
@@ -279,6 +288,13 @@ class Watch:
             if not names.isdisjoint(absent):
                 return False
         return self._items.holds()
+
+
+def _is_empty(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
 
 
 # Values ------------------------------------------------------------------------------------------

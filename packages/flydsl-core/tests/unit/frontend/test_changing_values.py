@@ -389,3 +389,60 @@ print(is_user_module("profile"), is_user_module("code"))
     )  # fmt: skip
     own, python = done.stdout.splitlines()
     assert (own, python) == ("False False", "True False")
+
+
+APPEARING = """
+import types
+import appearing_part as PART
+
+def call(x):
+    return later(x)
+
+def value(x):
+    return x + LATER
+
+def attribute(x):
+    return x + PART.later
+
+def asked(x):
+    return x + getattr(PART, "later", 1)
+
+def cells():
+    def cell(x):
+        return x + held
+
+    def assign(value):
+        nonlocal held
+        held = value
+
+    if PART is None:
+        held = 0
+    return cell, assign
+
+cell, assign = cells()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("call", "def later(x): return {}"),
+        ("value", "LATER = {}"),
+        ("attribute", "PART.later = {}"),
+        ("asked", "PART.later = {}"),
+        ("cell", "assign({})"),
+    ],
+)
+def test_what_is_missing_counts_when_it_appears(monkeypatch, name, change):
+    monkeypatch.setitem(sys.modules, "appearing_part", types.ModuleType("appearing_part"))
+    space = module(APPEARING)
+    missing = collect_dependencies(vars(space)[name])
+    assert missing.unchanged()
+    assert missing.unchanged()
+    exec(change.format(2), vars(space))
+    assert not missing.unchanged()
+    there = collect_dependencies(vars(space)[name])
+    assert there.unchanged()
+    exec(change.format(3), vars(space))
+    assert not there.unchanged()
+    assert collect_dependencies(vars(space)[name]).digest not in (missing.digest, there.digest)
