@@ -290,10 +290,11 @@ def watch(*settings: Setting[Any]) -> Callable[[], tuple[object, ...]]:
     """
     names = [name for s in settings for name in (s.name, *s.aliases)]
     # The mapping under os.environ spares decoding the keys and values on every look-up.
-    raw: Any = getattr(os.environ, "_data", os.environ)
-    encode = getattr(os.environ, "encodekey", None)
-    if raw is os.environ or encode is None:
-        raw, keys = os.environ, list(names)
+    environment = os.environ
+    raw: Any = getattr(environment, "_data", environment)
+    encode = getattr(environment, "encodekey", None)
+    if raw is environment or encode is None:
+        raw, keys = environment, list(names)
     else:
         keys = [encode(name) for name in names]
     read, overrides = raw.get, _OVERRIDES.get
@@ -302,6 +303,8 @@ def watch(*settings: Setting[Any]) -> Callable[[], tuple[object, ...]]:
 
     def current() -> tuple[object, ...]:
         nonlocal known
+        if os.environ is not environment:  # a test has put another mapping in its place
+            return overrides(), tuple(map(os.environ.get, names))
         seen, values = known
         now = words()
         if now is None or now != seen:

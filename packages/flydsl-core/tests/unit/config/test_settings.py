@@ -218,6 +218,19 @@ def test_watching_sees_variables_aliases_and_overrides(monkeypatch):
     assert current() == before
 
 
+def test_watching_sees_another_environment_in_place_of_the_first(monkeypatch):
+    current = config.watch(core.TARGET)
+    before = current()
+    monkeypatch.setattr(os, "environ", {**os.environ, "FLYDSL_TARGET": "toy"})
+    changed = current()
+    assert core.TARGET.get() == "toy"
+    assert changed != before
+    os.environ["FLYDSL_TARGET"] = "other"
+    assert current() not in (before, changed)
+    monkeypatch.undo()
+    assert current() == before
+
+
 def test_text_that_was_read_is_not_read_again_but_homes_are(monkeypatch, tmp_path):
     seen = []
 
