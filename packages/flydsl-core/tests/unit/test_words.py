@@ -156,3 +156,32 @@ def test_a_name_that_appears_counts():
     assert not found.unchanged()
     del space.max
     assert found.unchanged()
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("__defaults__", lambda number: (number,)),
+        ("__defaults__", lambda number: (number, number)),
+        ("__code__", lambda number: sample.__code__.replace(co_consts=(None, number))),
+    ],
+)
+def test_what_is_made_where_a_part_of_a_function_has_been_is_another(monkeypatch, name, make):
+    import string
+
+    function = string.capwords  # of a library: it counts by content only
+    monkeypatch.setattr(function, name, make(1))
+    space = types.ModuleType("holding")
+    source = "import string\nTABLE = [string.capwords]\ndef outer(x):\n    return TABLE[0](x)\n"
+    exec(compile(source, "holding.py", "exec"), vars(space))
+    found = collect_dependencies(space.outer)
+    assert found.unchanged()
+    assert found.unchanged()
+    setattr(function, name, make(2))
+    # What is freed last is usually the next to be given out.
+    for _ in range(100):
+        setattr(function, name, make(3))
+        assert not found.unchanged()
+        kept = make(4)
+        setattr(function, name, kept)
+        assert not found.unchanged()

@@ -164,6 +164,7 @@ class _Inside:
         self._parts: list[tuple[Callable[..., Any], object, tuple[object, ...]]] | None = None
         self._words = Words((), ())
         self._seen: bytes | None = None
+        self._states: list[tuple[Any, ...]] = []
 
     def holds(self) -> bool:
         # Another class may have the same name. That of the value itself is another check.
@@ -186,6 +187,8 @@ class _Inside:
         looked = _parts(value, names, found, 0)
         words = Words(found.functions, found.dictionaries)
         seen = words.read()
+        states = list(map(_FUNCTION, found.functions))
+        steady = words.read() == seen
         if seen is None:
             found.readers += [(_FUNCTION, function) for function in found.functions]
             found.readers += [(_values, space) for space in found.dictionaries]
@@ -194,8 +197,10 @@ class _Inside:
         if content_of(value, names).digest != self._content:
             return False
         # Where not all parts can be looked at, the content is hashed every time.
-        self._parts = parts if looked else None
+        self._parts = parts if looked and steady else None
         self._kinds, self._words, self._seen = found.kinds, words, seen
+        # Kept alive: words do not tell what is made later where one of these has been.
+        self._states = states
         return True
 
 
@@ -258,8 +263,8 @@ class Watch:
             if words is None or words != self._seen:
                 if not self._hold():
                     return False
-                # Read before what has been looked at since: other threads may change it meanwhile.
-                self._seen = words
+                # The same before and after: other threads may change things meanwhile.
+                self._seen = words if words == self._words.read() else None
             if self._attributes and not self._attributes.holds():
                 return False
             if self._empty and not all(map(_is_empty, self._empty)):
