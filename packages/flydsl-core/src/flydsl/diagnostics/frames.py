@@ -145,7 +145,7 @@ def is_user_frame(frame: FrameType) -> bool:
 
     Not FlyDSL's, a plugin's, the standard library's, or PyTorch's, which calls what it compiles.
     """
-    name = frame.f_globals.get("__name__", "")
+    name = frame.f_globals.get("__name__") or ""
     return not (
         is_framework_module(name)
         or name.startswith("torch.")

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from flydsl.diagnostics import is_framework_module
-from flydsl.frontend.eligible import is_user_module, rewritable
+from flydsl.frontend.eligible import is_user_class, is_user_module, rewritable
 from flydsl.frontend.mangling import mangled
 
 __all__ = [
@@ -132,7 +132,7 @@ def content_of(
         return Content(hashed(type(value).__qualname__), len(path) < _MAX_DEPTH, True)
     held = _held(value, names, (*path, id(value)))
     extended = isinstance(value, CONTAINERS) and not isinstance(value, enum.Enum)
-    if not extended or not is_user_module(type(value).__module__):
+    if not extended or not is_user_class(type(value)):
         return held
     # A class of the user's that is a container, and has attributes too.
     more = in_order(attributes_of(value, names) or {})
@@ -182,7 +182,7 @@ def code_in(value: object, path: tuple[int, ...] = ()) -> Iterator[Any]:
     elif isinstance(value, (tuple, list, set, frozenset, collections.deque)):
         held = value
     elif isinstance(value, type):
-        if is_user_module(value.__module__):
+        if is_user_class(value):
             yield value
         return
     elif isinstance(value, functools.partial):
@@ -195,7 +195,7 @@ def code_in(value: object, path: tuple[int, ...] = ()) -> Iterator[Any]:
         if is_user_module(value.__name__):
             yield value
         return
-    if is_user_module(kind.__module__):
+    if is_user_class(kind):
         yield kind
         held = (*held, *(attributes_of(value, None) or {}).values())
     inner = (*path, id(value))
@@ -258,7 +258,7 @@ def _cell(cell: types.CellType) -> object:
 
 def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> Content:
     kind = type(value)
-    module = kind.__module__
+    module = str(kind.__module__)
     name = f"{module}.{kind.__qualname__}"
     if is_framework_module(module) and not hasattr(kind, "__fly_key__"):
         # Our own static values (numbers, layouts, atoms, streams) print all that they hold.
@@ -294,7 +294,7 @@ def _object(value: Any, names: frozenset[str] | None, path: tuple[int, ...]) -> 
         return _combined(name, [value()], names, path, mutable=True)
     # Python's own methods are no part of the program, which names the attributes that they read.
     whole = kind in _WRITTEN_IN_PYTHON
-    known = whole or is_user_module(module) or kind in (types.SimpleNamespace, threading.local)
+    known = whole or is_user_class(kind) or kind in (types.SimpleNamespace, threading.local)
     attributes = attributes_of(value, None if whole else names) if known else None
     if attributes is None:
         return Content(hashed(name), False, False)

@@ -12,7 +12,14 @@ from types import CodeType, FunctionType, ModuleType
 
 from flydsl.diagnostics import is_framework_module
 
-__all__ = ["RUNTIME", "is_user_module", "nested_codes", "reads_outside", "rewritable"]
+__all__ = [
+    "RUNTIME",
+    "is_user_class",
+    "is_user_module",
+    "nested_codes",
+    "reads_outside",
+    "rewritable",
+]
 
 RUNTIME = "_fly_rt"
 """Name by which rewritten code refers to `flydsl.frontend.runtime`."""
@@ -81,8 +88,21 @@ def _asks_others(code: CodeType, space: Mapping[str, object]) -> bool:
 
 def rewritable(function: FunctionType) -> bool:
     """Return whether a function is the user's own Python code."""
-    module = function.__globals__.get("__name__", "")
-    return is_user_module(module) and "__flydsl_internal__" not in function.__globals__
+    module = function.__globals__.get("__name__")
+    return is_user_module(module or "") and "__flydsl_internal__" not in function.__globals__
+
+
+def is_user_class(kind: type) -> bool:
+    """Return whether a class is neither ours, Python's, nor an array library's.
+
+    Code that runs in a dictionary without a ``__name__`` makes classes that have no module, or say
+    that theirs is ``builtins``.
+    """
+    module = getattr(kind, "__module__", None)
+    if type(module) is str and module != "builtins":
+        return is_user_module(module)
+    # Some of Python's own have a descriptor of that name.
+    return module != "builtins" or isinstance(vars(kind).get("__module__"), str)
 
 
 @cache

@@ -22,7 +22,7 @@ from flydsl.frontend.contents import (
     content_of,
     more_than_attributes,
 )
-from flydsl.frontend.eligible import is_user_module, rewritable
+from flydsl.frontend.eligible import is_user_class, rewritable
 from flydsl.frontend.recipes import PLAIN, SPACES, Recipe, attributes_named
 from flydsl.frontend.scanning import fields_of, inner_of, is_generated, options_of, parts_of
 from flydsl.frontend.watching import Check, FunctionState, Place
@@ -183,7 +183,7 @@ class Replay:
                 self.contents.append(held)
             if held:
                 self._checks += ("fixed", value, "", value, held, self._names)
-                if is_user_module(type(value).__module__):
+                if is_user_class(type(value)):
                     self._checks += ("attribute", value, "__class__", type(value), "", None)
 
     def _flat(self, value: Any, depth: int) -> bool:
@@ -195,13 +195,13 @@ class Replay:
             return False
         if isinstance(value, type):
             tokens.append((value.__module__, value.__qualname__))
-            return is_user_module(value.__module__)
+            return is_user_class(value)
         inner: Any
         if kind in (tuple, list):
             inner = value
         elif kind is dict:
             inner = (*value, *value.values())
-        elif is_user_module(kind.__module__) and not more_than_attributes(value):
+        elif is_user_class(kind) and not more_than_attributes(value):
             attributes = contents.attributes_of(value, self._names)
             if attributes is None:
                 raise Refused
@@ -219,7 +219,7 @@ class Replay:
             tokens.append((content.digest,))
             return True
         tokens += ((kind.__module__, kind.__qualname__), len(inner))
-        users = is_user_module(kind.__module__)
+        users = is_user_class(kind)
         if PLAIN.issuperset(map(type, inner)):
             tokens += inner
             return users

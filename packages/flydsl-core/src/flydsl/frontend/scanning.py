@@ -24,7 +24,13 @@ from flydsl.frontend.contents import (
     content_of,
     hashed,
 )
-from flydsl.frontend.eligible import is_user_module, nested_codes, reads_outside, rewritable
+from flydsl.frontend.eligible import (
+    is_user_class,
+    is_user_module,
+    nested_codes,
+    reads_outside,
+    rewritable,
+)
 from flydsl.frontend.watching import Check, FunctionState, Place
 
 __all__ = [
@@ -202,7 +208,7 @@ class Scan:
             self.checks.append(
                 Check(place, value, content.digest if content.mutable else "", names)
             )
-            if content.mutable and is_user_module(type(value).__module__):
+            if content.mutable and is_user_class(type(value)):
                 # Another class may have the same name, and other methods.
                 self.checks.append(Check(Place("attribute", value, "__class__"), type(value)))
 
@@ -317,14 +323,14 @@ class Scan:
 
     def _class(self, path: str, value: type) -> None:
         for number, kind in enumerate(value.__mro__):
-            if not is_user_module(kind.__module__) or id(kind) in self._seen:
+            if not is_user_class(kind) or id(kind) in self._seen:
                 continue
             self._seen.add(id(kind))
             self.steps.append(Step(Place("mro", value, number), kind, "class"))
             # A new member may hide one of a base.
             self.checks.append(Check(Place("count", kind, ""), len(vars(kind))))
             self.checks.append(Check(Place("attribute", kind, "__mro__"), kind.__mro__))
-            if is_user_module(type(kind).__module__):
+            if is_user_class(type(kind)):
                 # What it does with its classes cannot be followed by another process.
                 meta = f"{path}/metaclass:{number}"
                 self.entries[meta] = Dependency(meta, "object", "", False)

@@ -22,7 +22,7 @@ from flydsl.frontend.contents import (
     same_scalar,
     slots_of,
 )
-from flydsl.frontend.eligible import is_user_module
+from flydsl.frontend.eligible import is_user_class
 from flydsl.words import Words, viewed
 
 __all__ = ["Check", "FunctionState", "Place", "Watch"]
@@ -350,9 +350,7 @@ def _parts(
         inner = (value.__defaults__, value.__kwdefaults__)
         if value.__closure__ is not None:
             return False
-    elif kind is types.SimpleNamespace or (
-        is_user_module(kind.__module__) and not more_than_attributes(value)
-    ):
+    elif kind is types.SimpleNamespace or (is_user_class(kind) and not more_than_attributes(value)):
         attributes = _attributes(value, names)
         readers += [(reader, value) for reader in attributes]
         found.kinds.append((value, kind))

@@ -446,3 +446,31 @@ def test_what_is_missing_counts_when_it_appears(monkeypatch, name, change):
     exec(change.format(3), vars(space))
     assert not there.unchanged()
     assert collect_dependencies(vars(space)[name]).digest not in (missing.digest, there.digest)
+
+
+NAMELESS = """
+class Base:
+    factor = 1
+
+class Held(Base):
+    def __init__(self):
+        self.number = 1
+
+HELD = Held()
+
+def outer(x):
+    return x * HELD.factor + HELD.number
+"""
+
+
+@pytest.mark.parametrize("space", [{}, {"__name__": "builtins"}])
+@pytest.mark.parametrize("change", ["HELD.number = 2", "Base.factor = 2", "Held.factor = 3"])
+def test_classes_of_code_without_a_module_count(space, change):
+    space = dict(space)
+    exec(compile(NAMELESS, "nameless.py", "exec"), space)
+    found = collect_dependencies(space["outer"])
+    assert found.unchanged()
+    assert found.unchanged()
+    exec(change, space)
+    assert not found.unchanged()
+    assert collect_dependencies(space["outer"]).digest != found.digest
