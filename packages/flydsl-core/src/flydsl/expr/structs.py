@@ -145,6 +145,9 @@ class Struct:
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError("a struct is immutable")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (_base(self), dict(self._values))
+
     def replace(self, **changes: Any) -> Any:
         """Return the struct with other values in some fields.
 
@@ -206,6 +209,11 @@ class Struct:
         values = self._values
         names = [f.name for f in _base(self).fields if not f.constexpr]
         return {name: values[name] for name in names if values[name] is not None}
+
+
+def _again(kind: StructType, values: dict[str, Any]) -> Any:
+    """Make a copy of a struct."""
+    return kind(**values)
 
 
 def _base(value: Any) -> StructType:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 from typing import Optional
 
 import numpy as np
@@ -221,3 +223,27 @@ def test_mistakes(use, code, python):
     with pytest.raises(UserError, match=code) as caught:
         use()
     assert isinstance(caught.value, python)
+
+
+@fx.struct
+class Kept:
+    x: fx.Tensor
+    bias: fx.Tensor | None
+    n: fx.Constexpr[int] = 3
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+)
+@pytest.mark.parametrize("kind", [Kept, Kept["n":4]])
+def test_structs_are_copied_and_pickled(again, kind):
+    given = {} if kind.fixed else {"n": 4}
+    made = kind(np.arange(3), None, **given)
+    found = again(made)
+    assert found is not made
+    assert type(found).base is Kept
+    assert found.bias is None
+    assert found.n == 4
+    assert found.x.tolist() == [0, 1, 2]
+    assert (found.x is made.x) == (again is copy.copy)
+    assert again(Pair(1.0)) == Pair(1.0)
