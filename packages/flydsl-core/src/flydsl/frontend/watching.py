@@ -238,7 +238,9 @@ class Watch:
                 cell = owner.__closure__[name]
                 empty[id(cell)] = cell
             elif kind == "absent":
-                space = getattr(owner, "__globals__", None) or vars(owner)
+                # Not asked for: a module may answer for any name.
+                module = isinstance(owner, types.ModuleType)
+                space = vars(owner) if module else owner.__globals__
                 absent[id(space)] = space, name | absent.get(id(space), (space, _NONE))[1]
             if content:
                 inside[id(value), content, id(names)] = _Inside(value, content, names)

@@ -474,3 +474,14 @@ def test_classes_of_code_without_a_module_count(space, change):
     exec(change, space)
     assert not found.unchanged()
     assert collect_dependencies(space["outer"]).digest != found.digest
+
+
+def test_a_module_that_answers_for_any_name_is_not_asked(monkeypatch):
+    part = types.ModuleType("answering_part")
+    exec("HELD = 1\ndef __getattr__(name):\n    return 1\n", vars(part))
+    monkeypatch.setitem(sys.modules, "answering_part", part)
+    space = module("import answering_part as P\ndef outer(x):\n    return P.HELD + P.other\n")
+    found = collect_dependencies(space.outer)
+    assert found.unchanged()
+    part.other = 2
+    assert not found.unchanged()
