@@ -26,8 +26,8 @@ $(VENV)/.made:
 	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.made $(PROJECTS)
-	$(BIN)/python -m pip install -q $(EDITABLE)
+$(VENV)/.installed: $(VENV)/.made $(PROJECTS) pyproject.toml
+	$(BIN)/python -m pip install -q $(EDITABLE) --group demo
 	touch $@
 
 $(VENV)/.test: $(VENV)/.installed pyproject.toml

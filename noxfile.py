@@ -137,7 +137,7 @@ def _peer_environment(session: nox.Session) -> str:
 @nox.session
 def demo(session: nox.Session) -> None:
     """Run the examples in the emulator for every architecture that they name."""
-    _install(session)
+    _install(session, "demo")
     for target in TARGETS:
         for example in sorted((ROOT / "examples").glob("[0-9]*.py")):
             session.run("python", str(example), "--target", target)

@@ -122,6 +122,10 @@ def test_nothing_to_do(extents, gfx942):
     c = gemm(a, b)
     assert c.shape == (m, n)
     assert not c.any()
+    rows = np.arange(2 * n, dtype=np.float32).reshape(2, n)
+    assert np.array_equal(gemm(a, b, bias=rows[1]), np.broadcast_to(rows[1], (m, n)))
+    batches = gemm(np.stack((a, a)), b, bias=rows)
+    assert np.array_equal(batches, np.broadcast_to(rows[:, None], (2, m, n)))
 
 
 @pytest.mark.parametrize(("types", "arch"), [("bfloat16", "gfx942"), ("int8", "gfx1201")])

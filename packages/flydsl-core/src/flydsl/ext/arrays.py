@@ -355,6 +355,13 @@ def _numpy_dtype(name: str) -> Any:
     try:
         return np.dtype(name)
     except TypeError:
-        import ml_dtypes
-
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise UserValueError(
+                "NumPy has no such element type by itself",
+                code="FLY-U543",
+                value=name,
+                hint="install the package that has it: pip install ml-dtypes",
+            ) from None
         return np.dtype(getattr(ml_dtypes, name))

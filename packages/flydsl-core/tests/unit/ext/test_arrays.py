@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -172,3 +175,23 @@ def test_a_search_without_end_counts_as_common():
     first = np.lib.stride_tricks.as_strided(memory, (1000,) * 4, steps)
     second = np.lib.stride_tricks.as_strided(memory, (1000,) * 4, tuple(2 * s for s in steps))
     assert arrays.overlap(first, second)
+
+
+def test_small_floats_of_numpy_name_the_package_that_has_them():
+    code = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np
+from flydsl.errors import UserValueError
+from flydsl.ext import arrays
+
+assert arrays.zeros((2,), "float16", np.zeros(1)).dtype == np.float16
+try:
+    arrays.zeros((2,), "bfloat16", np.zeros(1))
+except UserValueError as error:
+    print(error.code, error.hint)
+"""
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert out.split()[0] == "FLY-U543"
+    assert "pip install ml-dtypes" in out

@@ -61,7 +61,8 @@ def bias_of(array: Any, like: Any, batch: int, columns: int) -> Any:
         arrays.check_shape(array, (batch, columns), "bias")
     else:
         arrays.check_shape(array, (columns,), "bias")
-    found = aligned(array).reshape(-1, columns, 1)
+    # With no columns, -1 would not say how many rows there are.
+    found = aligned(array).reshape(batch if array.ndim == 2 else 1, columns, 1)
     return broadcast(found, (batch, columns, 1))
 
 
