@@ -43,6 +43,15 @@ def build_stub(folder: Path) -> Path | None:
     return path
 
 
+def recorded_by(stub: Path) -> dict[str, str]:
+    """Return the variables with which launches for host tensors go to a stand-in for HIP."""
+    return {
+        "FLYDSL_DEVICE": "hip",
+        "FLYDSL_HIP_HOST_TENSORS": "1",
+        "FLYDSL_HIP_LIBRARY": str(stub),
+    }
+
+
 def run(command: Sequence[str], **variables: str) -> Mapping[str, float]:
     """Run a timing process and return its figures."""
     environment = {**os.environ, **variables}
@@ -108,11 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stub is None:
             print("no C compiler (cc): the stand-in for HIP cannot be built")
             return 1
-        variables = {
-            "FLYDSL_DEVICE": "hip",
-            "FLYDSL_HIP_HOST_TENSORS": "1",
-            "FLYDSL_HIP_LIBRARY": str(stub),
-        }
+        variables = recorded_by(stub)
         ours = dict(run([sys.executable, str(KERNELS)], **variables))
         command = [sys.executable, str(KERNELS)]
         holding = {"FLYDSL_HIP_HOLDS_GIL": "1"}

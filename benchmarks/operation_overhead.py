@@ -8,16 +8,13 @@ its own does; without it the operation makes its results.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from figures import Figure, add_json, show
-from launch_overhead import build_stub
+from launch_overhead import build_stub, recorded_by, run
 
 SETUP = """
 import json, sys, time
@@ -69,7 +66,7 @@ for _ in range({rounds}):
     for _ in range(50):
         called()
     best = min(best, (time.process_time() - started) / 50)
-print(json.dumps(best * 1e6))
+print(json.dumps({{"cpu": best * 1e6}}))
 """
 
 
@@ -86,23 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stub is None:
             print("no C compiler (cc): the stand-in for HIP cannot be built")
             return 1
-        variables = {
-            "FLYDSL_DEVICE": "hip",
-            "FLYDSL_HIP_HOST_TENSORS": "1",
-            "FLYDSL_HIP_LIBRARY": str(stub),
-        }
+        variables = recorded_by(stub)
         for operation, call in CALLS.items():
             if not operation.startswith(options.only):
                 continue
             probe = SETUP + PROBE.format(call=call, rounds=options.rounds)
-            done = subprocess.run(
-                [sys.executable, "-c", probe], env={**os.environ, **variables},
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if done.returncode:
-                raise SystemExit(done.stderr)
-            microseconds = float(json.loads(done.stdout.splitlines()[-1]))
-            figures.append(Figure(f"operation/{operation}", round(microseconds, 1), "us"))
+            cpu = run([sys.executable, "-c", probe], **variables)["cpu"]
+            figures.append(Figure(f"operation/{operation}", round(cpu, 1), "us"))
     show(figures, options.json)
     return 0
 

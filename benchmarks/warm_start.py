@@ -26,7 +26,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from launch_overhead import build_stub, run
+from launch_overhead import build_stub, recorded_by, run
 
 HERE = Path(__file__).parent
 PACKAGES = HERE.parent / "packages"
@@ -122,10 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stub is None:
             print("no C compiler (cc): the stand-in for HIP cannot be built")
             return 1
-        variables = {
-            "FLYDSL_HIP_HOST_TENSORS": "1",
-            "FLYDSL_DEVICE": "hip",
-            "FLYDSL_HIP_LIBRARY": str(stub),
+        variables = recorded_by(stub) | {
             "FLYDSL_RUNTIME_ENABLE_CACHE": "1",
             "PYTHONDONTWRITEBYTECODE": "",
             "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),

@@ -37,8 +37,8 @@ CHECKED_BY_USE = {
 }
 
 
-def launch():
-    """Launch something that was never compiled before."""
+def launcher():
+    """Return a launcher that was never compiled before."""
 
     @flyc.kernel
     def kernel(x: fx.Tensor):
@@ -48,6 +48,12 @@ def launch():
     def start(x: fx.Tensor):
         kernel(x).launch(grid=1, block=4)
 
+    return start
+
+
+def launch():
+    """Launch something that was never compiled before."""
+    start = launcher()
     x = np.zeros(4, np.float32)
     start(x)
     assert (x == 1).all()
@@ -113,14 +119,7 @@ def test_a_device_that_the_tensors_are_not_on_is_no_mistake():
 
 
 def test_a_loaded_launcher_refuses_them_too(tmp_path, monkeypatch):
-    @flyc.kernel
-    def kernel(x: fx.Tensor):
-        x[fx.thread_idx.x] = 1.0
-
-    @flyc.jit
-    def start(x: fx.Tensor):
-        kernel(x).launch(grid=1, block=4)
-
+    start = launcher()
     x = np.zeros(4, np.float32)
     flyc.compile(start, x).save(tmp_path / "start.fly")
     monkeypatch.setenv("FLYDSL_OUTPUT_BYTES", "abc")

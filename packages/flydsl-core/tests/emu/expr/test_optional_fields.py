@@ -10,17 +10,10 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl import config
 from flydsl.errors import UserError
 
 flydsl_emu = pytest.importorskip("flydsl_emu")
 RNG = np.random.default_rng(20261130)
-
-
-@pytest.fixture(params=["gfx942", "gfx1201"])
-def target(request):
-    with config.scope(FLYDSL_TARGET=request.param), flydsl_emu.sanitize("race,init,oob"):
-        yield request.param
 
 
 @fx.struct

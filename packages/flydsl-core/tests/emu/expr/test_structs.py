@@ -19,12 +19,6 @@ flydsl_emu = pytest.importorskip("flydsl_emu")
 RNG = np.random.default_rng(20261130)
 
 
-@pytest.fixture(params=["gfx942", "gfx1201"])
-def target(request):
-    with config.scope(FLYDSL_TARGET=request.param), flydsl_emu.sanitize("race,init,oob"):
-        yield request.param
-
-
 @fx.struct
 class Scale:
     factor: fx.Float32
